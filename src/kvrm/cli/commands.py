@@ -1,0 +1,109 @@
+"""What the commands are called and which options they take; the work is done in the modules beside this one.
+
+Modules are imported inside the commands: a start should not pay for what it does not use.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="kvrm",
+    help="Run unmodified AArch64 Linux programs, and look inside them.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+class Engine(StrEnum):
+    """How code runs."""
+
+    reference = "reference"
+    interpreter = "interpreter"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"kvrm {version('kvrm')}")
+        raise typer.Exit()
+
+
+def _directory(help: str) -> Any:
+    return typer.Option(exists=True, file_okay=False, metavar="DIR", help=help, show_default=False)
+
+
+def _option(metavar: str, help: str, **more: Any) -> Any:
+    return typer.Option(metavar=metavar, help=help, show_default=False, **more)
+
+
+Version = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+Program = Annotated[Path, typer.Argument(metavar="PROGRAM", help="An AArch64 Linux program.")]
+Place = "ADDRESS|SYMBOL"
+
+
+@app.callback()
+def _options(version: Annotated[bool, Version] = False) -> None:
+    pass
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    program: Program,
+    args: Annotated[list[str] | None, typer.Argument(metavar="ARGS...", help="Passed on untouched.")] = None,
+    engine: Annotated[Engine | None, typer.Option(help="How code runs.", show_default=False)] = None,
+    root: Annotated[Path | None, _directory("The guest sees DIR as /, read-only.")] = None,
+    rw: Annotated[Path | None, _directory("The guest may write to DIR.")] = None,
+    max_instructions: Annotated[int | None, _option("N", "Stop after N instructions.", min=0)] = None,
+    env: Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")] = None,
+    stats: Annotated[bool, typer.Option("--stats", help="Print a line of JSON on stderr.")] = False,
+) -> int:
+    """Run a program; the exit code is the guest's, or 128 + n after signal n or a fault, or 124 after N."""
+    from kvrm.cli.run import run_program
+
+    return run_program(
+        program,
+        args or [],
+        engine=engine.value if engine else None,
+        root=root,
+        rw=rw,
+        max_instructions=max_instructions,
+        env=env or [],
+        stats=stats,
+    )
+
+
+@app.command()
+def demo() -> int:
+    """Run a small guest program that comes with KVRM, and say how fast it ran."""
+    from kvrm.cli.demo import run_demo
+
+    return run_demo()
+
+
+@app.command()
+def where(
+    what: Annotated[str, typer.Argument(metavar="WORD|PROGRAM@ADDRESS", help="In hexadecimal, or where.")],
+) -> int:
+    """Say what an instruction is and where it is defined: text, manual name, file and line, encoding."""
+    from kvrm.cli.where import explain
+
+    return explain(what)
+
+
+@app.command()
+def disasm(
+    program: Program,
+    start: Annotated[str | None, _option(Place, "Where to begin.")] = None,
+    stop: Annotated[str | None, _option(Place, "Where to end (exclusive).")] = None,
+) -> int:
+    """Disassemble a program's executable sections, with its symbols as labels."""
+    from kvrm.cli.disasm import list_program
+
+    return list_program(program, start, stop)

@@ -1,0 +1,91 @@
+"""`kvrm run`: one guest on the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import kvrm
+from kvrm.cli.exits import Exit
+
+
+def run_program(
+    program: Path,
+    arguments: Sequence[str],
+    *,
+    engine: str | None,
+    root: Path | None,
+    rw: Path | None,
+    max_instructions: int | None,
+    env: Sequence[str],
+    stats: bool,
+) -> int:
+    """Run `program` on this process' standard files; return the exit code. Raises `kvrm.KvrmError`."""
+    # Python would see Ctrl-C only when the native code returns.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with (
+        open(0, "rb", buffering=0, closefd=False) as stdin,
+        open(1, "wb", buffering=0, closefd=False) as stdout,
+        open(2, "wb", buffering=0, closefd=False) as stderr,
+    ):
+        machine = kvrm.Machine(
+            program,
+            args=arguments,
+            env=environment(env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            engine=engine,
+            root=root,
+            rw=rw,
+        )
+        result = machine.run(max_instructions=max_instructions)
+    if result.stop is not kvrm.Stop.EXIT:
+        print("kvrm:", result.message, file=sys.stderr)
+    if stats:
+        print(statistics(result), file=sys.stderr)
+    return exit_code(result)
+
+
+def environment(settings: Sequence[str]) -> dict[str, str]:
+    """The guest's environment: it starts empty, so that a run does not depend on whose terminal it is in.
+
+    A setting is `K=V`, or `K` for the host's value if there is one. Raises `kvrm.UsageError` for no name.
+    """
+    variables = {}
+    for setting in settings:
+        name, given, value = setting.partition("=")
+        if not name:
+            raise kvrm.UsageError(f"--env {setting}: the name is missing")
+        if given:
+            variables[name] = value
+        elif name in os.environ:
+            variables[name] = os.environ[name]
+    return variables
+
+
+def exit_code(result: kvrm.Result) -> int:
+    """What the process returns for a guest that stopped like this."""
+    if result.stop is kvrm.Stop.EXIT:
+        return (result.exit_code or 0) & 0xFF
+    if result.stop is kvrm.Stop.BUDGET:
+        return Exit.BUDGET
+    if result.stop is kvrm.Stop.OUT_OF_MEMORY:
+        return Exit.OUT_OF_MEMORY
+    return Exit.SIGNAL + (result.signal or 0)
+
+
+def statistics(result: kvrm.Result) -> str:
+    """One line of JSON: instructions retired, seconds, instructions per second, stop reason."""
+    return json.dumps(
+        {
+            "retired": result.retired,
+            "seconds": round(result.seconds, 6),
+            "ips": round(result.ips),
+            "stop": result.stop.name.lower(),
+        }
+    )

@@ -1,0 +1,116 @@
+"""LLVM's side of the primitives: an IR builder that also has constants, lanes and intrinsics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
+PTR = ir.PointerType()
+
+
+def integer(width: int, lanes: int = 1) -> ir.Type:
+    """The LLVM type of a `Bits` of that shape."""
+    scalar = ir.IntType(width)
+    return scalar if lanes == 1 else ir.VectorType(scalar, lanes)
+
+
+def constant(t: ir.Type, value: Any) -> ir.Constant:
+    """A constant of type `t`: an int (repeated over lanes) or a tuple of lanes."""
+    if isinstance(t, ir.VectorType):
+        lanes = value if isinstance(value, tuple) else (value,) * t.count
+        return ir.Constant(t, [ir.Constant(t.element, _signed(t.element, v)) for v in lanes])
+    return ir.Constant(t, _signed(t, value))
+
+
+def _signed(t: ir.Type, value: int) -> int:
+    return value & ((1 << t.width) - 1)
+
+
+def _mangle(t: ir.Type) -> str:
+    if isinstance(t, ir.VectorType):
+        return f"v{t.count}{_mangle(t.element)}"
+    return {"half": "f16", "float": "f32", "double": "f64"}.get(str(t), str(t))
+
+
+class Emitter(ir.IRBuilder):
+    """An llvmlite builder with the vocabulary that `Primitive.emit` uses."""
+
+    false = ir.Constant(I1, 0)
+
+    def const(self, t: ir.Type, value: Any) -> ir.Constant:
+        """A constant of type `t`."""
+        return constant(t, value)
+
+    def width(self, value: ir.Value) -> int:
+        """Lane width in bits."""
+        t = value.type
+        return int(t.element.width if isinstance(t, ir.VectorType) else t.width)
+
+    def resized(self, t: ir.Type, width: int) -> ir.Type:
+        """The type with the lanes of `t`, each `width` bits."""
+        return integer(width, t.count if isinstance(t, ir.VectorType) else 1)
+
+    def known(self, value: ir.Value) -> int | None:
+        """The int behind a constant, of every lane when there are several; None for anything else."""
+        if not isinstance(value, ir.Constant):
+            return None
+        lanes = value.constant if isinstance(value.type, ir.VectorType) else [value]
+        first = lanes[0].constant if isinstance(lanes, list) else None
+        same = isinstance(first, int) and all(lane.constant == first for lane in lanes)
+        return first if same else None
+
+    def index(self, i: int) -> ir.Constant:
+        """A known lane number."""
+        return ir.Constant(I32, i)
+
+    def lane_index(self, vector: ir.Value, i: ir.Value) -> ir.Value:
+        """An unknown lane number, modulo the number of lanes."""
+        wide = i if i.type.width == 32 else (self.zext if i.type.width < 32 else self.trunc)(i, I32)
+        return self.and_(wide, ir.Constant(I32, vector.type.count - 1))
+
+    def splat(self, scalar: ir.Value, lanes: int) -> ir.Value:
+        """A scalar repeated over lanes."""
+        t = ir.VectorType(scalar.type, lanes)
+        one = self.insert_element(ir.Constant(t, ir.Undefined), scalar, self.index(0))
+        return self.shuffle(one, one, (0,) * lanes)
+
+    def shuffle(self, a: ir.Value, b: ir.Value, indices: tuple[int, ...]) -> ir.Value:
+        """Lanes picked from `a` followed by `b`; one index gives a scalar."""
+        if not isinstance(a.type, ir.VectorType):
+            picked = [(a, b)[i] for i in indices]
+            out = ir.Constant(ir.VectorType(a.type, len(indices)), ir.Undefined)
+            for at, lane in enumerate(picked):
+                out = self.insert_element(out, lane, self.index(at))
+            return out
+        if len(indices) == 1:
+            i = indices[0]
+            return self.extract_element(a if i < a.type.count else b, self.index(i % a.type.count))
+        mask = ir.Constant(ir.VectorType(I32, len(indices)), [ir.Constant(I32, i) for i in indices])
+        return self.shuffle_vector(a, b, mask)
+
+    def intrinsic(self, name: str, t: ir.Type, *args: ir.Value) -> ir.Value:
+        """A call of ``llvm.<name>`` overloaded on the type of its first argument; the result has type `t`."""
+        return self.call(self._declare(f"llvm.{name}.{_mangle(args[0].type)}", t, args), args)
+
+    def convert(self, name: str, t: ir.Type, value: ir.Value) -> ir.Value:
+        """A call of a converting intrinsic, overloaded on result and argument (``llvm.fptosi.sat.i64.f64``)."""
+        return self.call(self._declare(f"llvm.{name}.{_mangle(t)}.{_mangle(value.type)}", t, [value]), [value])
+
+    def _declare(self, full: str, t: ir.Type, args: Any) -> ir.Function:
+        known = self.module.globals.get(full)
+        return known or ir.Function(self.module, ir.FunctionType(t, [a.type for a in args]), full)
+
+    def at(self, base: ir.Value, offset: ir.Value | int) -> ir.Value:
+        """The address `offset` bytes after `base`."""
+        off = ir.Constant(I64, offset) if isinstance(offset, int) else offset
+        return self.gep(base, [off], source_etype=I8)
+
+    def load_at(self, base: ir.Value, offset: ir.Value | int, t: ir.Type, align: int | None = None) -> ir.Value:
+        """A `t` loaded `offset` bytes after `base`."""
+        return self.load(self.at(base, offset), typ=t, align=align)
+
+    def store_at(self, value: ir.Value, base: ir.Value, offset: ir.Value | int, align: int | None = None) -> None:
+        """Store `value` `offset` bytes after `base`."""
+        self.store(value, self.at(base, offset), align=align)

@@ -1,0 +1,1 @@
+"""The interpreter: one native function per handler, chained by tail calls over predecoded pages."""

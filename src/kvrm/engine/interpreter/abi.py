@@ -1,0 +1,129 @@
+"""What handlers agree on: their signature, the predecoded slot, and why they return."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.machine import state as layout
+
+SLOT = 32
+"""Bytes of a predecoded slot: the handler's address, then operands. An undecoded slot holds its pc there."""
+OPERANDS = 8
+OPERAND_BYTES = SLOT - OPERANDS
+PAGE_SLOTS = 1025
+"""Slots of a page: one per word and one that goes on to the next page."""
+SLOT_PER_PC = SLOT // 4
+PAGE_BYTES = 33 * 1024
+"""Distance between the slots of two pages."""
+
+CONVENTION = "preserve_nonecc"
+HANDLER = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1, I1, I1, I1])
+DECODER = ir.FunctionType(ir.VoidType(), [I32, I64, PTR])
+
+UNLIKELY = (1, 100_000)
+
+
+class Reason(IntEnum):
+    """Why native code returned to the host."""
+
+    BUDGET = 1
+    MEMORY = 2
+    CODE = 3
+    HANDLER = 4
+    SVC = 5
+    BRK = 6
+    UNDEFINED = 7
+    CODE_WRITE = 8
+    BREAKPOINT = 9
+    STEP = 10
+
+
+class Function:
+    """A handler-shaped function under construction: its arguments and the ways out of it."""
+
+    def __init__(self, module: ir.Module, name: str, linkage: str = "internal") -> None:
+        self.fn = ir.Function(module, HANDLER, name)
+        self.fn.calling_convention = CONVENTION
+        self.fn.linkage = linkage
+        self.e = Emitter(self.fn.append_basic_block("entry"))
+        self.state, self.ip, self.budget = self.fn.args[:3]
+        self.flags: list[ir.Value] = list(self.fn.args[3:])
+
+    def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
+        """Continue in another handler."""
+        callee = target if isinstance(target, ir.Function) else _Callee(target)
+        self.e.call(callee, [self.state, ip, budget, *self.flags], cconv=CONVENTION, tail="musttail")
+        self.e.ret_void()
+
+    def leave(self, reason: Reason, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value) -> None:
+        """Return to the host with the machine's state written back; ip None when PC says where to continue."""
+        e, s = self.e, self.state
+        for name, value in fields.items():
+            e.store_at(value, s, getattr(layout, name))
+        e.store_at(ir.Constant(I64, reason), s, layout.REASON)
+        self.tail(exit_function(self.fn.module), ir.Constant(PTR, None) if ip is None else ip, budget)
+
+    def advance(self, ip: ir.Value, cost: int = 1) -> None:
+        """Retire `cost` instructions and run the slot at `ip`, or leave when the budget is used up."""
+        e, budget = self.e, self.budget
+        if cost:
+            budget = e.sub(budget, ir.Constant(I64, cost))
+            with e.if_then(e.icmp_unsigned("==", budget, ir.Constant(I64, 0)), likely=False):
+                self.leave(Reason.BUDGET, ip, budget)
+        self.tail(e.load_at(ip, 0, PTR), ip, budget)
+
+    def jump(self, target: ir.Value, cost: int = 1, aligned: bool = False) -> None:
+        """Retire and continue at the guest address `target`, or leave if its page is not predecoded."""
+        e = self.e
+        page = e.lshr(target, ir.Constant(I64, 12))
+        lost = e.append_basic_block("lost")
+        with e.if_then(e.icmp_unsigned(">=", page, ir.Constant(I64, 1 << 27)), likely=False):
+            e.branch(lost)
+        table = e.load_at(self.state, layout.CODE_TABLE, PTR)
+        slots = e.load_at(table, e.shl(page, ir.Constant(I64, 3)), PTR)
+        bad = e.icmp_unsigned("==", slots, ir.Constant(PTR, None))
+        if not aligned:
+            odd = e.icmp_unsigned("!=", e.and_(target, ir.Constant(I64, 3)), ir.Constant(I64, 0))
+            bad = e.or_(bad, odd)
+        found = e.append_basic_block("found")
+        unlikely(e.cbranch(bad, lost, found))
+        e.position_at_end(lost)
+        left = e.sub(self.budget, ir.Constant(I64, cost))
+        self.leave(Reason.CODE, None, left, PC=target)
+        e.position_at_end(found)
+        offset = e.mul(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, SLOT_PER_PC))
+        self.advance(e.at(slots, offset), cost)
+
+
+class _Callee:
+    """A handler's address as something that llvmlite can call."""
+
+    function_type = HANDLER
+
+    def __init__(self, pointer: ir.Value) -> None:
+        self.get_reference = pointer.get_reference
+
+
+def unlikely(branch: ir.Instruction) -> None:
+    """Mark the taken side of a conditional branch as cold."""
+    branch.set_weights(list(UNLIKELY))
+
+
+def exit_function(module: ir.Module) -> ir.Function:
+    """The module's function that writes the machine's registers back and returns to `enter`."""
+    known = module.globals.get("exit")
+    if known is not None:
+        return known
+    f = Function(module, "exit")
+    f.fn.attributes.add("noinline")
+    f.fn.attributes.add("cold")
+    e = f.e
+    e.store_at(f.ip, f.state, layout.IP)
+    e.store_at(f.budget, f.state, layout.REMAINING)
+    for i, flag in enumerate(f.flags):
+        e.store_at(e.zext(flag, I8), f.state, layout.FLAGS_OFFSET + i)
+    e.ret_void()
+    return f.fn

@@ -1,0 +1,186 @@
+"""The interpreter as an engine: runs one lane's state over its memory until something needs the host."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Set
+
+import numpy as np
+
+from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.interpreter.abi import PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.library import library
+from kvrm.engine.reference import Reference
+from kvrm.machine import state as layout
+from kvrm.machine.state import State
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable
+
+CHUNK_PAGES = 31
+"""Predecoded pages allocated at a time."""
+SLICE = 100_000_000
+"""Instructions between two looks at the host's signals."""
+
+SIMPLE = {
+    Reason.SVC: ExitKind.SVC,
+    Reason.BRK: ExitKind.BRK,
+    Reason.UNDEFINED: ExitKind.UNDEFINED,
+    Reason.BREAKPOINT: ExitKind.BREAKPOINT,
+}
+
+
+class Interpreter:
+    """Predecodes pages on first use, runs handlers, and serves what they leave for.
+
+    `run(budget, breakpoints)` returns an `Exit`; `retired` counts since the engine was made. Pages that `memory` remaps or
+    the guest invalidates with IC IVAU are predecoded again.
+    """
+
+    def __init__(self, state: State, memory: Memory) -> None:
+        self._state, self._memory = state, memory
+        self._library = library()
+        self._reference = Reference(state, memory)
+        self._code = PageTable()
+        self._slots: dict[int, int] = {}
+        self._chunks: list[tuple[int, np.ndarray[tuple[int, ...], np.dtype[np.uint64]]]] = []
+        self._page_of: dict[int, int] = {}
+        self._free: list[int] = []
+        self._breaks: Set[int] = frozenset()
+        self._version = 0
+        self._template = np.zeros((PAGE_SLOTS, SLOT // 8), np.uint64)
+        self._template[:, 0] = self._library.undecoded
+        self._template[-1, 0] = self._library.next_page
+        self._template[:, 1] = np.arange(PAGE_SLOTS) * 4
+        state.set(layout.PAGE_TABLE, memory.table_address)
+        state.set(layout.CODE_TABLE, self._code.address)
+
+    @property
+    def retired(self) -> int:
+        """Instructions retired so far."""
+        return self._state.get(layout.HORIZON) - self._state.get(layout.REMAINING)
+
+    @retired.setter
+    def retired(self, value: int) -> None:
+        self._state.set(layout.HORIZON, value + self._state.get(layout.REMAINING))
+
+    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
+        """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
+        s = self._state
+        end = self.retired + budget
+        self._set_breakpoints(breakpoints)
+        if budget and s.pc in breakpoints:
+            left = self._step()
+            if left is not None:
+                return left
+        while self.retired < end:
+            self._enter(min(end - self.retired, SLICE))
+            left = self._serve(Reason(s.get(layout.REASON)))
+            if left is not None:
+                return left
+        return Exit(ExitKind.BUDGET)
+
+    def _enter(self, budget: int) -> None:
+        s = self._state
+        if self._version != self._library.version:
+            self._version = self._library.version
+            for offset, address in zip((layout.BUCKETS, layout.CANDIDATES, layout.HANDLERS), self._library.tables):
+                s.set(offset, address)
+        s.set(layout.HORIZON, self.retired + budget)
+        s.set(layout.REMAINING, budget)
+        s.set(layout.PC, s.pc)
+        self._library.enter(s.address)
+        ip = s.get(layout.IP)
+        s.pc = self._pc_of(ip) if ip else s.get(layout.PC)
+
+    def _serve(self, reason: Reason) -> Exit | None:
+        """Do what the handler left for; an Exit if the caller must act, None to go on."""
+        s = self._state
+        if reason in SIMPLE:
+            return Exit(SIMPLE[reason], value=s.get(layout.ADDRESS))
+        try:
+            if reason is Reason.MEMORY:
+                self._memory.resolve(s.get(layout.ADDRESS), AccessKind(s.get(layout.KIND)))
+            elif reason is Reason.CODE:
+                self._predecode(s.pc)
+            elif reason is Reason.HANDLER:
+                return self._new_handler(s.get(layout.WORD))
+            elif reason is Reason.CODE_WRITE:
+                self.invalidate(s.get(layout.ADDRESS), s.get(layout.ADDRESS) + 1)
+            elif reason is Reason.STEP:
+                return self._step()
+        except GuestFault as fault:
+            return Exit(ExitKind.FAULT, fault=fault)
+        return None
+
+    def _step(self) -> Exit | None:
+        """One instruction on the reference engine."""
+        left = self._reference.step()
+        if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
+            self.retired += 1
+        if left is not None and left.kind is ExitKind.CODE_WRITE:
+            self.invalidate(left.value, left.value + 1)
+            return None
+        return left
+
+    def _new_handler(self, word: int) -> Exit | None:
+        known = self._library.version
+        self._library.ensure_words(np.array([word], np.uint32))
+        return Exit(ExitKind.UNDEFINED) if self._library.version == known else None
+
+    # -- predecoded pages -----------------------------------------------------------------------------------------
+    def _pc_of(self, ip: int) -> int:
+        base, _ = self._chunks[bisect_right(self._chunks, ip, key=lambda c: c[0]) - 1]
+        index, offset = divmod(ip - base, PAGE_BYTES)
+        return (self._page_of[base + index * PAGE_BYTES] << 12) + offset // SLOT_PER_PC
+
+    def _predecode(self, pc: int) -> None:
+        """Give the page of `pc` its slots, all undecoded; GuestFault if it cannot be executed."""
+        if pc & 3:
+            raise GuestFault(pc, AccessKind.FETCH, True)
+        self._memory.resolve(pc, AccessKind.FETCH)
+        pc &= (1 << 56) - 1
+        self._state.pc = pc
+        page = pc >> 12
+        if page in self._slots:
+            return
+        if not self._free:
+            self._new_chunk()
+        base = self._free.pop()
+        self._slots[page] = base
+        self._page_of[base] = page
+        self._reset(page)
+        self._code.entries[page] = base
+
+    def _new_chunk(self) -> None:
+        chunk = np.zeros(CHUNK_PAGES * PAGE_BYTES // 8 + 8, np.uint64)
+        base = (chunk.ctypes.data + 63) & ~63
+        self._chunks.append((base, chunk))
+        self._chunks.sort(key=lambda c: c[0])
+        self._free += [base + i * PAGE_BYTES for i in range(CHUNK_PAGES)]
+
+    def _view(self, base: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+        at, chunk = self._chunks[bisect_right(self._chunks, base, key=lambda c: c[0]) - 1]
+        first = (base - chunk.ctypes.data) // 8
+        return chunk[first : first + PAGE_SLOTS * SLOT // 8].reshape(PAGE_SLOTS, SLOT // 8)
+
+    def _reset(self, page: int) -> None:
+        slots = self._view(self._slots[page])
+        slots[:] = self._template
+        slots[:, 1] += np.uint64(page << 12)
+        for address in self._breaks:
+            if address >> 12 == page:
+                slots[(address & PAGE - 1) >> 2, 0] = self._library.breakpoint
+
+    def _set_breakpoints(self, breakpoints: Set[int]) -> None:
+        changed = {a >> 12 for a in self._breaks ^ breakpoints}
+        self._breaks = frozenset(breakpoints)
+        for page in changed & self._slots.keys():
+            self._reset(page)
+
+    def invalidate(self, start: int, end: int) -> None:
+        """Forget what was predecoded in [start, end)."""
+        first, last = start >> 12, (end + PAGE - 1) >> 12
+        pages = range(first, last) if last - first < len(self._slots) else list(self._slots)
+        for page in pages:
+            if first <= page < last and page in self._slots:
+                self._code.entries[page] = 0
+                self._free.append(self._slots.pop(page))

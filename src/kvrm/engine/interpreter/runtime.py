@@ -1,0 +1,106 @@
+"""The interpreter's fixed native functions: entering, decoding a slot on first use, crossing pages, breakpoints."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.engine.interpreter.abi import CONVENTION, DECODER, OPERANDS, Function, Reason
+from kvrm.engine.interpreter.memory import entry, host_address
+from kvrm.isa.definition import BUCKET_SHIFT
+from kvrm.machine import state as layout
+from kvrm.memory import PAGE, X_BIT
+
+CANDIDATE = 12
+"""Bytes of a candidate: mask, value and handler number, 32 bits each. A bucket is two 32-bit numbers: first candidate
+and the one after the last."""
+RECORD = 16
+"""Bytes of a handler record: addresses of the handler and of its decoder."""
+
+
+def build_runtime(module: ir.Module) -> None:
+    """Emit `enter`, `undecoded`, `next_page` and `breakpoint`."""
+    start = _start(module)
+    _enter(module, start)
+    _undecoded(module)
+    f = Function(module, "next_page", linkage="external")
+    f.jump(f.e.load_at(f.ip, OPERANDS, I64), cost=0, aligned=True)
+    f = Function(module, "breakpoint", linkage="external")
+    f.leave(Reason.BREAKPOINT, f.ip, f.budget)
+
+
+def _start(module: ir.Module) -> ir.Function:
+    f = Function(module, "start")
+    f.jump(f.e.load_at(f.state, layout.PC, I64), cost=0)
+    return f.fn
+
+
+def _enter(module: ir.Module, start: ir.Function) -> None:
+    """`void enter(state)`: run from PC with REMAINING as budget until something returns."""
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "enter")
+    e = Emitter(fn.append_basic_block("entry"))
+    state = fn.args[0]
+    budget = e.load_at(state, layout.REMAINING, I64)
+    flags = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
+    e.call(start, [state, ir.Constant(PTR, None), budget, *flags], cconv=CONVENTION)
+    e.ret_void()
+
+
+def _undecoded(module: ir.Module) -> None:
+    """Find the handler of this slot's word, let its decoder fill the slot, and run it."""
+    f = Function(module, "undecoded", linkage="external")
+    e = f.e
+    pc = e.load_at(f.ip, OPERANDS, I64)
+    lost = e.append_basic_block("lost")
+    found = entry(e, f.state, pc, lost)
+    fetch = e.append_basic_block("fetch")
+    executable = e.icmp_unsigned("!=", e.and_(found, ir.Constant(I64, X_BIT)), ir.Constant(I64, 0))
+    e.cbranch(executable, fetch, lost)
+    e.position_at_end(lost)
+    f.leave(Reason.CODE, f.ip, f.budget)
+    e.position_at_end(fetch)
+    word = e.load(host_address(e, found, e.and_(pc, ir.Constant(I64, PAGE - 1))), typ=I32, align=4)
+    handler = _search(f, word)
+    e.call(_Decoder(e.load_at(handler, 8, PTR)), [word, pc, f.ip])
+    code = e.load_at(handler, 0, PTR)
+    e.store_at(code, f.ip, 0)
+    f.tail(code, f.ip, f.budget)
+
+
+def _search(f: Function, word: ir.Value) -> ir.Value:
+    """The handler record of `word`; leaves with HANDLER if there is none yet."""
+    e = f.e
+    bucket = e.shl(e.zext(e.lshr(word, ir.Constant(I32, BUCKET_SHIFT)), I64), ir.Constant(I64, 3))
+    buckets = e.load_at(f.state, layout.BUCKETS, PTR)
+    first = e.load_at(buckets, bucket, I32)
+    last = e.load_at(e.at(buckets, 4), bucket, I32)
+    candidates = e.load_at(f.state, layout.CANDIDATES, PTR)
+    before, loop = e.block, e.append_basic_block("loop")
+    test, step = e.append_basic_block("test"), e.append_basic_block("step")
+    none, hit = e.append_basic_block("none"), e.append_basic_block("hit")
+    e.branch(loop)
+    e.position_at_end(loop)
+    i = e.phi(I32)
+    i.add_incoming(first, before)
+    e.cbranch(e.icmp_unsigned("<", i, last), test, none)
+    e.position_at_end(test)
+    row = e.at(candidates, e.mul(e.zext(i, I64), ir.Constant(I64, CANDIDATE)))
+    mask, value = e.load_at(row, 0, I32), e.load_at(row, 4, I32)
+    e.cbranch(e.icmp_unsigned("==", e.and_(word, mask), value), hit, step)
+    e.position_at_end(step)
+    i.add_incoming(e.add(i, ir.Constant(I32, 1)), step)
+    e.branch(loop)
+    e.position_at_end(none)
+    f.leave(Reason.HANDLER, f.ip, f.budget, WORD=e.zext(word, I64))
+    e.position_at_end(hit)
+    number = e.zext(e.load_at(row, 8, I32), I64)
+    return e.at(e.load_at(f.state, layout.HANDLERS, PTR), e.mul(number, ir.Constant(I64, RECORD)))
+
+
+class _Decoder:
+    """A decoder's address as something that llvmlite can call."""
+
+    function_type = DECODER
+
+    def __init__(self, pointer: ir.Value) -> None:
+        self.get_reference = pointer.get_reference

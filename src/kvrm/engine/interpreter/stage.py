@@ -1,0 +1,278 @@
+"""The stage that turns a definition into an interpreter handler: fields are predecode values, the rest is LLVM code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I64, Emitter, constant, integer
+from kvrm.engine.interpreter.abi import (
+    DECODER,
+    OPERAND_BYTES,
+    OPERANDS,
+    SLOT,
+    Function,
+    Reason,
+)
+from kvrm.engine.interpreter.memory import fast_address, read_slow, write_slow
+from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
+from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.definition import Definition
+from kvrm.machine import state as layout
+from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
+
+EVENTS = {
+    Event.SVC: Reason.SVC,
+    Event.BRK: Reason.BRK,
+    Event.UNDEFINED: Reason.UNDEFINED,
+    Event.CODE_WRITE: Reason.CODE_WRITE,
+}
+
+
+class HandlerStage(Context):
+    """Runs one variant of a definition over LLVM values and leaves a handler in the module.
+
+    The handler proper has no calls, so that LLVM needs no stack frame in it. An access that is not on one filled page with
+    the right permission continues in the handler's *slow* twin, which is the same definition over the careful access
+    functions.
+    """
+
+    level = 2
+
+    def __init__(self, module: ir.Module, name: str, slow: ir.Function | None) -> None:
+        super().__init__()
+        self._slow = slow
+        self._f = Function(module, name)
+        self._loads = self._f.e.block
+        self._entry = self._f.fn.append_basic_block("body")
+        self._f.e.position_at_end(self._entry)
+        self._static = StaticStage()
+        self._operands: dict[int, tuple[StaticNode, int, ir.Value]] = {}
+        self._used = 0
+        self._next: tuple[Bits, Bits | None] | None = None
+        self._event: tuple[Event, Bits] | None = None
+        self._fpcr = False
+        self.touches_memory = False
+
+    # -- building -------------------------------------------------------------------------------------------------
+    def build(self, definition: Definition, statics: Sequence[int]) -> None:
+        """Emit the handler's body."""
+        known = dict(zip((f.name for f in definition.statics), statics, strict=True))
+        fields: dict[str, Any] = {
+            f.name: known[f.name] if f.name in known else self._static.leaf(f.name, f.width)
+            for f in definition.parameters
+        }
+        definition.run(self, fields)
+        self._finish()
+
+    @property
+    def function(self) -> ir.Function:
+        """The handler."""
+        return self._f.fn
+
+    def decoder(self, module: ir.Module, name: str, definition: Definition) -> ir.Function:
+        """The function that fills this handler's operands from a word and its address."""
+        fn = ir.Function(module, DECODER, name)
+        fn.linkage = "internal"
+        word, pc, slot = fn.args
+        e = Emitter(fn.append_basic_block("entry"))
+        leaves = {"pc": pc}
+        for f in definition.parameters:
+            shifted = e.lshr(word, ir.Constant(word.type, f.low)) if f.low else word
+            leaves[f.name] = e.trunc(shifted, ir.IntType(f.width))
+        memo: dict[int, ir.Value] = {}
+        for node, offset, _ in self._operands.values():
+            value = compute(e, leaves, Bits(node.width, node), memo)
+            t = ir.IntType(_operand_width(node.width))
+            e.store_at(value if value.type == t else e.zext(value, t), slot, OPERANDS + offset, align=1)
+        e.ret_void()
+        return fn
+
+    def _finish(self) -> None:
+        f = self._f
+        following = f.e.at(f.ip, SLOT)
+        if self._event is not None:
+            event, value = self._event
+            retires = event in (Event.SVC, Event.CODE_WRITE)
+            left = f.e.sub(f.budget, ir.Constant(I64, int(retires)))
+            f.leave(EVENTS[event], following if retires else f.ip, left, ADDRESS=self.value(value))
+        elif self._next is None:
+            f.advance(following)
+        else:
+            self._finish_branch(*self._next, following)
+        f.e.position_at_end(self._loads)
+        f.e.branch(self._entry)
+
+    def _finish_branch(self, target: Bits, condition: Bits | None, following: ir.Value) -> None:
+        f = self._f
+        if condition is not None:
+            taken = f.e.append_basic_block("taken")
+            fall = f.e.append_basic_block("fall")
+            f.e.cbranch(self.value(condition), taken, fall)
+            f.e.position_at_end(fall)
+            f.advance(following)
+            f.e.position_at_end(taken)
+        f.jump(self.value(target), aligned=isinstance(target.payload, StaticNode))
+
+    # -- values ---------------------------------------------------------------------------------------------------
+    def apply(self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]) -> Node:
+        """Emit a primitive."""
+        values = [self.value(a) for a in args]
+        return RunNode(self, row.emit(self._f.e, integer(width, lanes), *values, *attrs))
+
+    def value(self, b: Bits) -> ir.Value:
+        """The LLVM value of `b`; a predecode value becomes an operand."""
+        p = b.payload
+        if isinstance(p, RunNode):
+            return p.value
+        if isinstance(p, StaticNode):
+            return self._operand(p)
+        return constant(integer(b.width, b.lanes), p)
+
+    def _operand(self, node: StaticNode) -> ir.Value:
+        if id(node) not in self._operands:
+            width = _operand_width(node.width)
+            if self._used + width // 8 > OPERAND_BYTES or node.lanes > 1:
+                raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
+            e = self._f.e
+            with e.goto_block(self._loads):
+                raw = e.load_at(self._f.ip, OPERANDS + self._used, ir.IntType(width), align=1)
+                value = raw if node.width == width else e.trunc(raw, ir.IntType(node.width))
+            self._operands[id(node)] = (node, self._used, value)
+            self._used += width // 8
+        return self._operands[id(node)][2]
+
+    def _wrap(self, value: ir.Value, width: int) -> Bits:
+        return Bits(width, RunNode(self, value))
+
+    # -- the machine ----------------------------------------------------------------------------------------------
+    @property
+    def pc(self) -> Bits:
+        """The address, a predecode value."""
+        return self._static.leaf("pc", 64)
+
+    @property
+    def fpcr(self) -> int:
+        """Zero: a handler that depends on the control register leaves for the host unless it is zero."""
+        if not self._fpcr:
+            self._fpcr = True
+            f = self._f
+            value = f.e.load_at(f.state, layout.SYSTEM_OFFSET + 8 * System.FPCR, I64)
+            with f.e.if_then(f.e.icmp_unsigned("!=", value, ir.Constant(I64, 0)), likely=False):
+                f.leave(Reason.STEP, f.ip, f.budget)
+        return 0
+
+    @property
+    def retired(self) -> Bits:
+        """Horizon minus what is left of the budget."""
+        f = self._f
+        horizon = f.e.load_at(f.state, layout.HORIZON, I64)
+        return self._wrap(f.e.sub(horizon, f.budget), 64)
+
+    def _x(self, r: Bits, slot31: int) -> ir.Value:
+        wide = r.zext(8)
+        slot = self.value(cond(r.eq(31), wide.like(slot31), wide))
+        e = self._f.e
+        return e.shl(e.zext(slot, I64), ir.Constant(I64, 3))
+
+    def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
+        """Load from the state."""
+        offset = self._x(r, layout.SP if sp else layout.ZERO)
+        return self._wrap(self._f.e.load_at(self._f.state, offset, ir.IntType(n)), n)
+
+    def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
+        """Store to the state."""
+        offset = self._x(r, layout.SP if sp else layout.DISCARD)
+        self._f.e.store_at(self.value(value), self._f.state, offset)
+
+    def _v(self, r: Bits) -> ir.Value:
+        slot = self.value(r.zext(16).lsl(4) + layout.V_OFFSET)
+        return self._f.e.zext(slot, I64)
+
+    def read_v(self, r: Bits, n: int) -> Bits:
+        """Load from the state."""
+        return self._wrap(self._f.e.load_at(self._f.state, self._v(r), ir.IntType(n), align=n // 8), n)
+
+    def write_v(self, r: Bits, value: Bits) -> None:
+        """Store all 128 bits to the state."""
+        self._f.e.store_at(self.value(value.zext(128)), self._f.state, self._v(r), align=16)
+
+    def read_flags(self) -> Flags:
+        """The flags travel in registers from handler to handler."""
+        n, z, c, v = (self._wrap(f, 1) for f in self._f.flags)
+        return n, z, c, v
+
+    def write_flags(self, nzcv: Flags) -> None:
+        """Pass the new flags on."""
+        if any(f.width != 1 for f in nzcv):
+            raise StagingError("a flag has one bit")
+        self._f.flags = [self.value(f) for f in nzcv]
+
+    def read_system(self, register: System) -> Bits:
+        """Load from the state."""
+        return self._wrap(self._f.e.load_at(self._f.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
+
+    def write_system(self, register: System, value: Bits) -> None:
+        """Store to the state."""
+        self._f.e.store_at(self.value(value), self._f.state, layout.SYSTEM_OFFSET + 8 * register)
+
+    # -- memory ---------------------------------------------------------------------------------------------------
+    def read_memory(self, address: Bits, n: int) -> Bits:
+        """On the fast path one page-table entry is checked; anything unusual goes to the slow twin."""
+        self.touches_memory = True
+        f, t = self._f, ir.IntType(n)
+        if self._slow is None:
+            return self._wrap(read_slow(f, self.value(address), t), n)
+        host = fast_address(f, self.value(address), n // 8, "R", self._slow)
+        return self._wrap(f.e.load(host, typ=t, align=1), n)
+
+    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
+        """As `read_memory`; nothing is accessed where the condition is 0."""
+        self.touches_memory = True
+        f, e = self._f, self._f.e
+        a, v = self.value(address), self.value(value)
+        if condition is not None:
+            store = e.append_basic_block("store")
+            after = e.append_basic_block("after")
+            e.cbranch(self.value(condition), store, after)
+            e.position_at_end(store)
+        if self._slow is None:
+            write_slow(f, a, v)
+        else:
+            e.store(v, fast_address(f, a, value.width // 8, "W", self._slow), align=1)
+        if condition is not None:
+            e.branch(after)
+            e.position_at_end(after)
+
+    def branch(self, target: Bits, condition: Bits | None = None) -> None:
+        """Noted; the handler ends with it."""
+        self._next = (target, condition)
+
+    def event(self, event: Event, value: Lift = 0) -> None:
+        """Noted; the handler ends with it."""
+        self._event = (event, value if isinstance(value, Bits) else bits(64, value))
+
+
+def _operand_width(width: int) -> int:
+    for w in (8, 16, 32, 64):
+        if width <= w:
+            return w
+    raise StagingError(f"an operand of {width} bits")
+
+
+def build_handler(module: ir.Module, name: str, definition: Definition, statics: Sequence[int]) -> tuple[Any, Any]:
+    """The handler and decoder functions of one variant."""
+    probe = ir.Module(name="probe")
+    slow = HandlerStage(probe, "probe", None)
+    slow.build(definition, statics)
+    twin: ir.Function | None = None
+    if slow.touches_memory:
+        stage = HandlerStage(module, f"{name}.slow", None)
+        stage.build(definition, statics)
+        stage.function.attributes.add("cold")
+        twin = stage.function
+    stage = HandlerStage(module, name, twin)
+    stage.build(definition, statics)
+    return stage.function, stage.decoder(module, f"{name}.decode", definition)

@@ -1,0 +1,173 @@
+"""The reference engine: definitions run over Python ints, one instruction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from kvrm.engine.exits import Exit, ExitKind
+from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.machine import state as layout
+from kvrm.machine.state import State
+from kvrm.memory import AccessKind, GuestFault, Memory
+from kvrm.values import Bits, Lift, bits
+
+EXITS = {
+    Event.SVC: ExitKind.SVC,
+    Event.BRK: ExitKind.BRK,
+    Event.UNDEFINED: ExitKind.UNDEFINED,
+    Event.CODE_WRITE: ExitKind.CODE_WRITE,
+}
+MASK = (1 << 64) - 1
+
+
+class Reference(Context):
+    """Runs one instruction per `step`: slow, and meant to be read and debugged.
+
+    Register writes take effect at once; a fault leaves the instruction before later effects, so definitions access memory
+    first.
+    """
+
+    def __init__(self, state: State, memory: Memory) -> None:
+        super().__init__()
+        self._state, self._memory = state, memory
+        self._next = 0
+        self._event: Exit | None = None
+
+    @property
+    def count(self) -> int:
+        """Instructions retired so far."""
+        return self._state.get(layout.HORIZON) - self._state.get(layout.REMAINING)
+
+    def step(self) -> Exit | None:
+        """Run the instruction at pc; None if it simply retired. SVC and CODE_WRITE retire, the others do not."""
+        from kvrm.isa.a64 import decode
+
+        s = self._state
+        try:
+            word = self._fetch()
+            d = decode(word)
+            if d is None:
+                return Exit(ExitKind.UNDEFINED)
+            self._next, self._event = s.pc + 4 & MASK, None
+            statics = {f.name for f in d.definition.statics}
+            fields = {
+                f.name: d.fields[f.name] if f.name in statics else bits(f.width, d.fields[f.name])
+                for f in d.definition.parameters
+            }
+            d.definition.run(self, fields)
+        except GuestFault as fault:
+            return Exit(ExitKind.FAULT, fault=fault)
+        if self._event is None or self._event.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
+            s.pc = self._next
+        return self._event
+
+    def _fetch(self) -> int:
+        pc = self._state.pc
+        if pc & 3:
+            raise GuestFault(pc, AccessKind.FETCH, True)
+        self._memory.resolve(pc, AccessKind.FETCH)
+        self._state.pc = pc & (1 << 56) - 1
+        return int.from_bytes(self._memory.peek(pc, 4), "little")
+
+    # -- the machine ----------------------------------------------------------------------------------------------
+    @property
+    def pc(self) -> Bits:
+        """The address of the instruction."""
+        return bits(64, self._state.pc)
+
+    @property
+    def fpcr(self) -> int:
+        """The floating-point control register."""
+        return self._state.system(System.FPCR)
+
+    @property
+    def retired(self) -> Bits:
+        """Instructions retired before this one."""
+        return bits(64, self.count)
+
+    def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
+        """From the state; 31 is zero or SP."""
+        i = int(r)
+        value = (self._state.sp if sp else 0) if i == 31 else self._state.x[i]
+        return bits(n, value)
+
+    def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
+        """To the state; 31 is SP or nowhere."""
+        i = int(r)
+        if i != 31:
+            self._state.x[i] = int(value)
+        elif sp:
+            self._state.sp = int(value)
+
+    def read_v(self, r: Bits, n: int) -> Bits:
+        """From the state."""
+        return bits(n, self._state.v[int(r)])
+
+    def write_v(self, r: Bits, value: Bits) -> None:
+        """To the state."""
+        self._state.v[int(r)] = int(value)
+
+    def read_flags(self) -> Flags:
+        """From the state."""
+        value = self._state.nzcv
+        return bits(1, value >> 3), bits(1, value >> 2), bits(1, value >> 1), bits(1, value)
+
+    def write_flags(self, nzcv: Flags) -> None:
+        """To the state."""
+        n, z, c, v = (int(f) for f in nzcv)
+        self._state.nzcv = n << 3 | z << 2 | c << 1 | v
+
+    def read_memory(self, address: Bits, n: int) -> Bits:
+        """Through the permissions."""
+        return bits(n, int.from_bytes(self._memory.read(int(address), n // 8), "little"))
+
+    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
+        """Through the permissions."""
+        if condition is None or int(condition):
+            self._memory.write(int(address), int(value).to_bytes(value.width // 8, "little"))
+
+    def read_system(self, register: System) -> Bits:
+        """From the state."""
+        return bits(64, self._state.system(register))
+
+    def write_system(self, register: System, value: Bits) -> None:
+        """To the state."""
+        self._state.set_system(register, int(value))
+
+    def branch(self, target: Bits, condition: Bits | None = None) -> None:
+        """Sets the next pc."""
+        if condition is None or int(condition):
+            self._next = int(target)
+
+    def event(self, event: Event, value: Lift = 0) -> None:
+        """Ends the step."""
+        self._event = Exit(EXITS[event], int(value))
+
+
+class ReferenceEngine:
+    """`Reference` as an engine: the same `run` as the interpreter's."""
+
+    def __init__(self, state: State, memory: Memory) -> None:
+        self._state = state
+        self._reference = Reference(state, memory)
+        self.retired = 0
+
+    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
+        """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
+        first = True
+        end = self.retired + budget
+        while self.retired < end:
+            if self._state.pc in breakpoints and not first:
+                return Exit(ExitKind.BREAKPOINT)
+            first = False
+            self._state.set(layout.HORIZON, self.retired)
+            self._state.set(layout.REMAINING, 0)
+            left = self._reference.step()
+            if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
+                self.retired += 1
+            if left is not None and left.kind is not ExitKind.CODE_WRITE:
+                return left
+        return Exit(ExitKind.BUDGET)
+
+    def invalidate(self, start: int, end: int) -> None:
+        """Nothing is kept, so nothing is forgotten."""

@@ -1,0 +1,1 @@
+"""What an instruction is: encodings, definitions, decoder, disassembler. Imports neither LLVM nor CUDA."""

@@ -1,0 +1,195 @@
+"""What a definition sees as `m`: the machine, in the manual's terms, on any engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import IntEnum
+
+from kvrm.values import Bits, Lift, StagingError, bits
+
+Flags = tuple[Bits, Bits, Bits, Bits]
+
+
+class Event(IntEnum):
+    """What an instruction can ask of whoever runs the machine."""
+
+    SVC = 1
+    BRK = 2
+    UNDEFINED = 3
+    CODE_WRITE = 4
+
+
+class System(IntEnum):
+    """System registers and other 64-bit state that definitions name; the value is the slot in the state."""
+
+    FPCR = 0
+    FPSR = 1
+    TPIDR_EL0 = 2
+    TPIDRRO_EL0 = 3
+    MONITOR_ADDRESS = 4
+    MONITOR_SIZE = 5
+
+
+class _General:
+    """`m.x[r, n]`: general registers; 31 is the zero register, or SP through `m.xsp`."""
+
+    def __init__(self, m: Context, sp: bool) -> None:
+        self._m, self._sp = m, sp
+
+    def __getitem__(self, key: tuple[Lift, int]) -> Bits:
+        r, n = key
+        return self._m.read_x(_index(r), n, self._sp)
+
+    def __setitem__(self, key: tuple[Lift, int], value: Lift) -> None:
+        r, n = key
+        self._m.write_x(_index(r), _sized(value, n).zext(64), self._sp)
+
+
+class _Vector:
+    """`m.v[r, n]`: the low n bits of a SIMD&FP register as a scalar; writing clears the bits above."""
+
+    def __init__(self, m: Context) -> None:
+        self._m = m
+
+    def __getitem__(self, key: tuple[Lift, int]) -> Bits:
+        r, n = key
+        return self._m.read_v(_index(r), n)
+
+    def __setitem__(self, key: tuple[Lift, int], value: Bits) -> None:
+        r, n = key
+        self._m.write_v(_index(r), _sized(value.whole, n))
+
+
+class _Memory:
+    """`m.mem[address, n]`: n bits of memory, little-endian; a fault ends the instruction before later effects."""
+
+    def __init__(self, m: Context) -> None:
+        self._m = m
+
+    def __getitem__(self, key: tuple[Bits, int]) -> Bits:
+        address, n = key
+        return self._m.read_memory(address, n)
+
+    def __setitem__(self, key: tuple[Bits, int], value: Bits) -> None:
+        address, n = key
+        self._m.write_memory(address, _sized(value.whole, n), None)
+
+
+class _System:
+    """`m.sys[System.TPIDR_EL0]`: one 64-bit system register."""
+
+    def __init__(self, m: Context) -> None:
+        self._m = m
+
+    def __getitem__(self, register: System) -> Bits:
+        return self._m.read_system(register)
+
+    def __setitem__(self, register: System, value: Bits) -> None:
+        self._m.write_system(register, value)
+
+
+def _index(r: Lift) -> Bits:
+    if isinstance(r, Bits):
+        return r
+    if not 0 <= r < 32:
+        raise StagingError(f"register {r}")
+    return bits(5, r)
+
+
+def _sized(value: Lift, n: int) -> Bits:
+    if not isinstance(value, Bits):
+        return bits(n, value)
+    if value.lanes != 1 or value.width != n:
+        raise StagingError(f"{value.lanes}x{value.width} bits assigned to {n}")
+    return value
+
+
+class Context(ABC):
+    """The machine as definitions use it; each engine implements the abstract methods once.
+
+    Reads and writes happen in textual order. A memory access may end the instruction with a fault, so every
+    definition makes its accesses before it writes registers.
+    """
+
+    def __init__(self) -> None:
+        self.x = _General(self, sp=False)
+        self.xsp = _General(self, sp=True)
+        self.v = _Vector(self)
+        self.mem = _Memory(self)
+        self.sys = _System(self)
+
+    @property
+    def flags(self) -> Flags:
+        """PSTATE.N, Z, C, V, each one bit."""
+        return self.read_flags()
+
+    @flags.setter
+    def flags(self, nzcv: Flags) -> None:
+        self.write_flags(nzcv)
+
+    def store_if(self, condition: Bits, address: Bits, value: Bits) -> None:
+        """Store `value` if `condition`; no access at all otherwise."""
+        self.write_memory(address, value.whole, condition)
+
+    @property
+    @abstractmethod
+    def pc(self) -> Bits:
+        """Address of this instruction, 64 bits."""
+
+    @property
+    @abstractmethod
+    def fpcr(self) -> int:
+        """The floating-point control register, known: an engine makes sure of it before it runs the code."""
+
+    @property
+    @abstractmethod
+    def retired(self) -> Bits:
+        """Instructions retired before this one: the virtual clock, 64 bits."""
+
+    @abstractmethod
+    def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
+        """Low n bits of general register r."""
+
+    @abstractmethod
+    def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
+        """Set a general register to 64 bits."""
+
+    @abstractmethod
+    def read_v(self, r: Bits, n: int) -> Bits:
+        """Low n bits of SIMD&FP register r."""
+
+    @abstractmethod
+    def write_v(self, r: Bits, value: Bits) -> None:
+        """Set SIMD&FP register r to `value` (8 to 128 bits), zero above."""
+
+    @abstractmethod
+    def read_flags(self) -> Flags:
+        """N, Z, C, V."""
+
+    @abstractmethod
+    def write_flags(self, nzcv: Flags) -> None:
+        """Set N, Z, C, V."""
+
+    @abstractmethod
+    def read_memory(self, address: Bits, n: int) -> Bits:
+        """n bits (8 to 128) at `address`."""
+
+    @abstractmethod
+    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
+        """Store 8 to 128 bits, if `condition` is None or 1."""
+
+    @abstractmethod
+    def read_system(self, register: System) -> Bits:
+        """A system register, 64 bits."""
+
+    @abstractmethod
+    def write_system(self, register: System, value: Bits) -> None:
+        """Set a system register to 64 bits."""
+
+    @abstractmethod
+    def branch(self, target: Bits, condition: Bits | None = None) -> None:
+        """Continue at `target`, if `condition` is None or 1."""
+
+    @abstractmethod
+    def event(self, event: Event, value: Lift = 0) -> None:
+        """Stop for the host: SVC and CODE_WRITE retire first, BRK and UNDEFINED do not."""

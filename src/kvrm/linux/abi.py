@@ -1,0 +1,232 @@
+"""Constants of the Linux user interface on arm64 (the generic ABI: asm-generic/*.h and asm/*.h).
+
+Values that do not depend on the architecture and that Python's `stat` module has (S_IFREG, ...) come from there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PATH_MAX: Final = 4096
+NAME_MAX: Final = 255
+IOV_MAX: Final = 1024
+MAX_RW_COUNT: Final = 0x7FFF_F000
+"""Most bytes that one read or write transfers."""
+PIPE_SIZE: Final = 65536
+MAX_LINKS: Final = 40
+"""Symbolic links followed in one path before ELOOP."""
+
+# asm/fcntl.h, asm-generic/fcntl.h
+O_ACCMODE: Final = 3
+O_RDONLY: Final = 0
+O_WRONLY: Final = 1
+O_RDWR: Final = 2
+O_CREAT: Final = 0o100
+O_EXCL: Final = 0o200
+O_NOCTTY: Final = 0o400
+O_TRUNC: Final = 0o1000
+O_APPEND: Final = 0o2000
+O_NONBLOCK: Final = 0o4000
+O_DSYNC: Final = 0o10000
+O_DIRECTORY: Final = 0o40000
+O_NOFOLLOW: Final = 0o100000
+O_DIRECT: Final = 0o200000
+O_LARGEFILE: Final = 0o400000
+O_NOATIME: Final = 0o1000000
+O_CLOEXEC: Final = 0o2000000
+O_SYNC: Final = 0o4010000
+O_PATH: Final = 0o10000000
+O_TMPFILE: Final = 0o20000000 | O_DIRECTORY
+SETTABLE_FLAGS: Final = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME
+"""What F_SETFL may change."""
+
+F_DUPFD: Final = 0
+F_GETFD: Final = 1
+F_SETFD: Final = 2
+F_GETFL: Final = 3
+F_SETFL: Final = 4
+F_GETLK: Final = 5
+F_SETLK: Final = 6
+F_SETLKW: Final = 7
+F_SETOWN: Final = 8
+F_GETOWN: Final = 9
+F_OFD_GETLK: Final = 36
+F_OFD_SETLK: Final = 37
+F_OFD_SETLKW: Final = 38
+F_DUPFD_CLOEXEC: Final = 1030
+F_GETPIPE_SZ: Final = 1032
+F_UNLCK: Final = 2
+FD_CLOEXEC: Final = 1
+
+AT_FDCWD: Final = -100
+AT_SYMLINK_NOFOLLOW: Final = 0x100
+AT_REMOVEDIR: Final = 0x200
+AT_EACCESS: Final = 0x200
+AT_SYMLINK_FOLLOW: Final = 0x400
+AT_NO_AUTOMOUNT: Final = 0x800
+AT_EMPTY_PATH: Final = 0x1000
+AT_STATX_SYNC_TYPE: Final = 0x6000
+
+RENAME_NOREPLACE: Final = 1
+RENAME_EXCHANGE: Final = 2
+UTIME_NOW: Final = 0x3FFFFFFF
+UTIME_OMIT: Final = 0x3FFFFFFE
+STATX_BASIC_STATS: Final = 0x7FF
+STATX_RESERVED: Final = 0x8000_0000
+
+SEEK_SET: Final = 0
+SEEK_CUR: Final = 1
+SEEK_END: Final = 2
+SEEK_DATA: Final = 3
+SEEK_HOLE: Final = 4
+
+DT_UNKNOWN: Final = 0
+
+R_OK: Final = 4
+W_OK: Final = 2
+X_OK: Final = 1
+
+FIONCLEX: Final = 0x5450
+FIOCLEX: Final = 0x5451
+FIONBIO: Final = 0x5421
+FIONREAD: Final = 0x541B
+
+POLLIN: Final = 0x1
+POLLPRI: Final = 0x2
+POLLOUT: Final = 0x4
+POLLERR: Final = 0x8
+POLLHUP: Final = 0x10
+POLLNVAL: Final = 0x20
+POLLRDNORM: Final = 0x40
+POLLWRNORM: Final = 0x100
+
+# asm-generic/mman-common.h, mman.h
+PROT_RWX: Final = 7
+MAP_SHARED: Final = 1
+MAP_PRIVATE: Final = 2
+MAP_SHARED_VALIDATE: Final = 3
+MAP_TYPE: Final = 0xF
+MAP_FIXED: Final = 0x10
+MAP_ANONYMOUS: Final = 0x20
+MAP_FIXED_NOREPLACE: Final = 0x100000
+MREMAP_MAYMOVE: Final = 1
+MREMAP_FIXED: Final = 2
+MREMAP_DONTUNMAP: Final = 4
+MADV_DONTNEED: Final = 4
+MADV_KNOWN: Final = frozenset({0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23})
+"""Advice that may be ignored; MADV_DONTNEED may not."""
+
+# asm-generic/signal.h
+SIGHUP: Final = 1
+SIGKILL: Final = 9
+SIGSEGV: Final = 11
+SIGPIPE: Final = 13
+SIGCHLD: Final = 17
+SIGCONT: Final = 18
+SIGSTOP: Final = 19
+SIGTSTP: Final = 20
+SIGTTIN: Final = 21
+SIGTTOU: Final = 22
+SIGURG: Final = 23
+SIGWINCH: Final = 28
+NSIG: Final = 64
+SIG_DFL: Final = 0
+SIG_IGN: Final = 1
+SIG_BLOCK: Final = 0
+SIG_UNBLOCK: Final = 1
+SIG_SETMASK: Final = 2
+SS_ONSTACK: Final = 1
+SS_DISABLE: Final = 2
+MINSIGSTKSZ: Final = 5120
+SIGNAL_NAMES: Final = (
+    "0 HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP "
+    "TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
+).split()
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM for 15; real-time signals are SIGRTMIN+n, counted from 34 as glibc does."""
+    if number < len(SIGNAL_NAMES):
+        return f"SIG{SIGNAL_NAMES[number]}"
+    return f"SIGRTMIN+{number - 34}" if number >= 34 else f"SIG{number}"
+
+
+# linux/futex.h
+FUTEX_WAIT: Final = 0
+FUTEX_WAKE: Final = 1
+FUTEX_REQUEUE: Final = 3
+FUTEX_CMP_REQUEUE: Final = 4
+FUTEX_WAIT_BITSET: Final = 9
+FUTEX_WAKE_BITSET: Final = 10
+FUTEX_PRIVATE: Final = 128
+FUTEX_CLOCK_REALTIME: Final = 256
+
+# linux/time.h
+CLOCK_REALTIME: Final = 0
+CLOCK_MONOTONIC: Final = 1
+CLOCK_PROCESS_CPUTIME_ID: Final = 2
+CLOCK_THREAD_CPUTIME_ID: Final = 3
+CLOCK_MONOTONIC_RAW: Final = 4
+CLOCK_REALTIME_COARSE: Final = 5
+CLOCK_MONOTONIC_COARSE: Final = 6
+CLOCK_BOOTTIME: Final = 7
+CLOCK_REALTIME_ALARM: Final = 8
+CLOCK_BOOTTIME_ALARM: Final = 9
+CLOCK_TAI: Final = 11
+TIMER_ABSTIME: Final = 1
+CLOCK_TICKS: Final = 100
+"""Units of times(2) in a second (AT_CLKTCK)."""
+
+# asm-generic/resource.h
+RLIMIT_STACK: Final = 3
+RLIMIT_CORE: Final = 4
+RLIMIT_NPROC: Final = 6
+RLIMIT_NOFILE: Final = 7
+RLIMIT_MEMLOCK: Final = 8
+RLIMIT_SIGPENDING: Final = 11
+RLIMIT_MSGQUEUE: Final = 12
+RLIMIT_NICE: Final = 13
+RLIMIT_RTPRIO: Final = 14
+RLIM_NLIMITS: Final = 16
+RLIM_INFINITY: Final = (1 << 64) - 1
+
+# linux/prctl.h
+PR_SET_PDEATHSIG: Final = 1
+PR_GET_PDEATHSIG: Final = 2
+PR_GET_DUMPABLE: Final = 3
+PR_SET_DUMPABLE: Final = 4
+PR_SET_NAME: Final = 15
+PR_GET_NAME: Final = 16
+PR_CAPBSET_READ: Final = 23
+PR_SET_TIMERSLACK: Final = 29
+PR_GET_TIMERSLACK: Final = 30
+PR_SET_NO_NEW_PRIVS: Final = 38
+PR_GET_NO_NEW_PRIVS: Final = 39
+
+GRND_FLAGS: Final = 7
+EXT2_SUPER_MAGIC: Final = 0xEF53
+
+# linux/auxvec.h
+AT_NULL: Final = 0
+AT_PHDR: Final = 3
+AT_PHENT: Final = 4
+AT_PHNUM: Final = 5
+AT_PAGESZ: Final = 6
+AT_BASE: Final = 7
+AT_FLAGS: Final = 8
+AT_ENTRY: Final = 9
+AT_UID: Final = 11
+AT_EUID: Final = 12
+AT_GID: Final = 13
+AT_EGID: Final = 14
+AT_PLATFORM: Final = 15
+AT_HWCAP: Final = 16
+AT_CLKTCK: Final = 17
+AT_SECURE: Final = 23
+AT_RANDOM: Final = 25
+AT_HWCAP2: Final = 26
+AT_EXECFN: Final = 31
+
+# asm/hwcap.h
+HWCAP_FP: Final = 1
+HWCAP_ASIMD: Final = 2

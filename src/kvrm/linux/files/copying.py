@@ -1,0 +1,68 @@
+"""Independent copies of the guest's files, for snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+from weakref import WeakValueDictionary
+
+from kvrm.linux.files.content import Budget
+from kvrm.linux.files.nodes import Directory, File, Node
+
+
+class NodeCopies:
+    """Copies of all nodes that can be reached from `roots`; nodes that never change are shared.
+
+    The copies' contents count against `budget`.
+    """
+
+    def __init__(self, roots: Iterable[Node], budget: Budget) -> None:
+        self.budget = budget
+        self._copies = {id(node): _shallow(node, budget) for node in _reachable(roots)}
+        for node in self._copies.values():
+            self._link(node)
+
+    def of(self, node: Node) -> Node:
+        """The copy of `node`, or the node itself if it is shared."""
+        return self._copies.get(id(node), node)
+
+    def directory(self, node: Directory) -> Directory:
+        """The copy of a directory."""
+        other = self.of(node)
+        assert isinstance(other, Directory)
+        return other
+
+    def _link(self, node: Node) -> None:
+        if node.home:
+            home, name = self.directory(node.home[0]), node.home[1]
+            node.home = (home, name)
+            home.remember(name, node)
+        if isinstance(node, Directory):
+            node.parent = self.directory(node.parent)
+            node.entries = {name: child and self.of(child) for name, child in node.entries.items()}
+
+
+def _shallow(node: Node, budget: Budget) -> Node:
+    other = copy(node)
+    if isinstance(other, File) and other.content is not None:
+        other.content = other.content.copy(budget)
+    elif isinstance(other, Directory):
+        other.cache = WeakValueDictionary()
+    return other
+
+
+def _reachable(roots: Iterable[Node]) -> Iterator[Node]:
+    """The nodes with a state of their own, reached through entries, parents and homes, once each."""
+    seen: set[int] = set()
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if id(node) in seen or node.immutable:
+            continue
+        seen.add(id(node))
+        yield node
+        if node.home:
+            pending.append(node.home[0])
+        if isinstance(node, Directory):
+            pending.append(node.parent)
+            pending.extend(child for child in node.entries.values() if child is not None)

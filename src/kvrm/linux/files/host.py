@@ -1,0 +1,177 @@
+"""Access to the host's files, confined to the trees that a guest may see.
+
+A path inside a tree is a tuple of component names. Every access walks from the tree's own descriptor one
+component at a time and follows no symbolic link (the guest's links are resolved in the guest's name space, see
+`filesystem`), so that no link, `..` or race leads out. Only regular files and directories are ever opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from kvrm.linux.errno import Errno, Failure
+
+Parts = tuple[bytes, ...]
+
+_KERNEL_FILES = frozenset(
+    b"proc sysfs devtmpfs devpts debugfs tracefs securityfs cgroup cgroup2 bpf pstore configfs mqueue fusectl "
+    b"binfmt_misc efivarfs rpc_pipefs nsfs selinuxfs".split()
+)
+_CACHED_DIRECTORIES = 16
+
+
+@cache
+def _kernel_devices() -> frozenset[int]:
+    """The st_dev of file systems whose files are the kernel's own, such as /proc/self/mem."""
+    devices = set()
+    try:
+        with open("/proc/self/mountinfo", "rb") as mounts:
+            for line in mounts:
+                mount, _, source = line.partition(b" - ")
+                if source.split(b" ", 1)[0] in _KERNEL_FILES:
+                    major, minor = mount.split(b" ")[2].split(b":")
+                    devices.add(os.makedev(int(major), int(minor)))
+    except OSError:
+        devices.add(os.stat("/proc").st_dev if os.path.exists("/proc") else -1)
+    return frozenset(devices)
+
+
+def _refuse_kernel_file(fd: int) -> os.stat_result:
+    st = os.fstat(fd)
+    if st.st_dev in _kernel_devices():
+        os.close(fd)
+        raise Failure(Errno.EACCES)
+    return st
+
+
+class Handle:
+    """An open host file. It is closed when nothing refers to it; it has no offset of its own."""
+
+    __slots__ = ("__weakref__", "fd")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`."""
+        return os.pread(self.fd, size, offset)
+
+
+class Entry(NamedTuple):
+    """A name in a directory: inode number and type as in getdents64 (DT_REG, ...)."""
+
+    ino: int
+    kind: int
+
+
+class HostTree:
+    """A directory of the host that a guest may see, and write if `writable`.
+
+    Raises OSError if `path` is not a directory that can be opened.
+    """
+
+    def __init__(self, path: str | bytes, writable: bool = False) -> None:
+        self.writable = writable
+        self._root = Handle(os.open(path, os.O_PATH | os.O_DIRECTORY))
+        self._directories: dict[Parts, Handle] = {}
+
+    def directory(self, parts: Parts) -> Handle:
+        """A handle (O_PATH) of the directory at `parts`."""
+        known = len(parts)
+        while known and parts[:known] not in self._directories:
+            known -= 1
+        handle = self._directories[parts[:known]] if known else self._root
+        for depth in range(known, len(parts)):
+            fd = os.open(parts[depth], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle.fd)
+            _refuse_kernel_file(fd)
+            handle = Handle(fd)
+            if len(self._directories) >= _CACHED_DIRECTORIES:
+                del self._directories[next(iter(self._directories))]
+            self._directories[parts[: depth + 1]] = handle
+        return handle
+
+    def forget(self) -> None:
+        """Drop cached handles: directories may have been renamed or removed."""
+        self._directories.clear()
+
+    def lstat(self, parts: Parts) -> os.stat_result:
+        """Status of the entry itself, never of what a link leads to."""
+        if not parts:
+            return os.fstat(self._root.fd)
+        return os.stat(parts[-1], dir_fd=self.directory(parts[:-1]).fd, follow_symlinks=False)
+
+    def readlink(self, parts: Parts) -> bytes:
+        """Target of a symbolic link."""
+        return os.readlink(parts[-1], dir_fd=self.directory(parts[:-1]).fd)
+
+    def open(self, parts: Parts, flags: int = os.O_RDONLY) -> Handle:
+        """Open a regular file. Anything else fails with EACCES, and is not touched."""
+        parent = self.directory(parts[:-1]).fd
+        before = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISREG(before.st_mode):
+            raise Failure(Errno.EACCES)
+        # The entry may be another one by now: O_NONBLOCK lets the check below happen even for a FIFO.
+        fd = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=parent)
+        after = _refuse_kernel_file(fd)
+        if not stat.S_ISREG(after.st_mode):
+            os.close(fd)
+            raise Failure(Errno.EACCES)
+        return Handle(fd)
+
+    def create(self, parts: Parts, flags: int, mode: int) -> Handle:
+        """Create a regular file that must not exist, with exactly `mode`."""
+        parent = self.directory(parts[:-1]).fd
+        fd = os.open(parts[-1], flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=parent)
+        os.fchmod(fd, mode)
+        return Handle(fd)
+
+    def names(self, parts: Parts) -> dict[bytes, Entry]:
+        """The entries of a directory, without `.` and `..`."""
+        fd = os.open(b".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.directory(parts).fd)
+        try:
+            with os.scandir(fd) as entries:
+                return {os.fsencode(entry.name): Entry(entry.inode(), _kind(entry)) for entry in entries}
+        finally:
+            os.close(fd)
+
+
+def _kind(entry: os.DirEntry[str]) -> int:
+    if entry.is_symlink():
+        return stat.S_IFLNK >> 12
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR >> 12
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG >> 12
+    return stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode) >> 12
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where something is on the host."""
+
+    tree: HostTree
+    parts: Parts
+
+    def child(self, name: bytes) -> Location:
+        """The entry `name` of the directory at this location."""
+        return Location(self.tree, (*self.parts, name))
+
+    def lstat(self) -> os.stat_result:
+        """Status of the entry itself."""
+        return self.tree.lstat(self.parts)
+
+    @property
+    def name(self) -> bytes:
+        """Last component."""
+        return self.parts[-1]
+
+    def parent(self) -> Handle:
+        """A handle of the directory that holds this entry."""
+        return self.tree.directory(self.parts[:-1])

@@ -1,0 +1,313 @@
+"""What a name can stand for: directories, files, links, devices and files that are made on demand.
+
+A node either comes from the host (`where`) and is what the host says, or it is the guest's own (`meta`). Nodes of
+read-only trees become the guest's own when it changes them: they enter the overlay, which is the `entries` of
+directories. Nodes of a writable tree never do; their changes go to the host.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.content import Budget, Content
+from kvrm.linux.files.host import Entry, Handle, Location
+from kvrm.linux.layout import Stat
+
+if TYPE_CHECKING:
+    from kvrm.linux.process import Process
+
+
+class Node:
+    """Something that a name stands for. At least one of `meta` and `where` is set, and `meta` counts.
+
+    `home` is the directory and name where `enter` will put the node; None if it is in the overlay, or nowhere.
+    """
+
+    __slots__ = ("__weakref__", "home", "meta", "where")
+    immutable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        meta: Stat | None = None,
+        where: Location | None = None,
+        home: tuple[Directory, bytes] | None = None,
+    ) -> None:
+        self.meta = meta
+        self.where = where
+        self.home = home
+
+    @property
+    def on_host(self) -> bool:
+        """Whether changes go to the host."""
+        return self.where is not None and self.where.tree.writable
+
+    def stat(self) -> Stat:
+        """Status of the node itself. Raises OSError if it is gone from the host."""
+        if self.meta is not None:
+            return self.meta
+        assert self.where is not None
+        return Stat.of_host(self.where.lstat())
+
+    def own(self) -> Stat:
+        """Make the node the guest's own, and return its status."""
+        if self.meta is None:
+            self.meta = self.stat()
+        self.enter()
+        return self.meta
+
+    def change(self, now: int, **fields: int) -> None:
+        """Replace fields of the status, as a change at time `now`."""
+        self.meta = self.own()._replace(ctime=now, **fields)
+
+    def enter(self) -> None:
+        """Keep the node, and the directories that lead to it, in the overlay."""
+        node: Node = self
+        while node.home:
+            directory, name = node.home
+            node.home = None
+            directory.entries[name] = node
+            node = directory
+
+
+class File(Node):
+    """A regular file: of the host until `content` is set."""
+
+    __slots__ = ("_handle", "content")
+
+    def __init__(
+        self,
+        meta: Stat | None = None,
+        where: Location | None = None,
+        home: tuple[Directory, bytes] | None = None,
+        content: Content | None = None,
+    ) -> None:
+        super().__init__(meta, where, home)
+        self.content = content
+        self._handle: Callable[[], Handle | None] = lambda: None
+
+    def handle(self) -> Handle | None:
+        """The host file, opened for reading; None if the file is only the guest's."""
+        handle = self._handle()
+        if handle is None and self.where is not None:
+            handle = self.where.tree.open(self.where.parts)
+            self._handle = weakref.ref(handle)
+        return handle
+
+    def stat(self) -> Stat:
+        handle = self._handle()
+        if self.meta is None and handle is not None:
+            return Stat.of_host(os.fstat(handle.fd))
+        return super().stat()
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`."""
+        handle = self.handle()
+        if self.content is not None:
+            return self.content.read(size, offset, handle)
+        assert handle is not None
+        return handle.read(size, offset)
+
+    def write(self, data: bytes, offset: int, budget: Budget, now: int) -> int:
+        """Write `data`; how many bytes there was room for, as `Content.write`."""
+        content = self._own_content(budget)
+        written = content.write(data, offset, self.handle())
+        self._resized(content, now)
+        return written
+
+    def truncate(self, size: int, budget: Budget, now: int) -> None:
+        """Cut or extend."""
+        content = self._own_content(budget)
+        content.truncate(size)
+        self._resized(content, now)
+
+    def _own_content(self, budget: Budget) -> Content:
+        meta = self.own()
+        if self.content is None:
+            self.content = Content(budget, meta.size)
+        return self.content
+
+    def _resized(self, content: Content, now: int) -> None:
+        self.change(now, size=content.size, blocks=(content.size + 511) // 512, mtime=now)
+
+
+class Symlink(Node):
+    """A symbolic link."""
+
+    __slots__ = ("_target",)
+
+    def __init__(
+        self,
+        target: bytes,
+        meta: Stat | None = None,
+        where: Location | None = None,
+        home: tuple[Directory, bytes] | None = None,
+    ) -> None:
+        super().__init__(meta, where, home)
+        self._target = target
+
+    def text(self, process: Process) -> bytes:
+        """What readlink says."""
+        return self._target
+
+    def target(self, process: Process) -> Node | None:
+        """The node that the link leads to without a path, or None if the text is to be resolved."""
+        return None
+
+
+class MagicLink(Symlink):
+    """A link of /proc, which leads to an open file rather than to a path."""
+
+    __slots__ = ("_find",)
+    immutable = True
+
+    def __init__(self, meta: Stat, find: Callable[[Process], tuple[bytes, Node]]) -> None:
+        super().__init__(b"", meta)
+        self._find = find
+
+    def text(self, process: Process) -> bytes:
+        return self._find(process)[0]
+
+    def target(self, process: Process) -> Node | None:
+        return self._find(process)[1]
+
+
+class Virtual(Node):
+    """A read-only file of /proc, whose bytes are made when it is opened."""
+
+    __slots__ = ("generate",)
+    immutable = True
+
+    def __init__(self, meta: Stat, generate: Callable[[Process], bytes]) -> None:
+        super().__init__(meta)
+        self.generate = generate
+
+
+class Device(Node):
+    """A character device of /dev; `kind` is null, zero, full, random or tty."""
+
+    __slots__ = ("kind",)
+    immutable = True
+
+    def __init__(self, meta: Stat, kind: str) -> None:
+        super().__init__(meta)
+        self.kind = kind
+
+
+class Special(Node):
+    """A FIFO, socket or device of the host, which can be seen but not opened."""
+
+    __slots__ = ()
+
+
+class Directory(Node):
+    """A directory: `entries` (None is a name that was removed) over the host directories `lowers`.
+
+    `parent` of the root is the root itself. A `sealed` directory takes no new names. `cache` finds nodes of the host
+    that somebody still uses.
+    """
+
+    __slots__ = ("cache", "dead", "entries", "lowers", "name", "parent", "sealed")
+
+    def __init__(
+        self,
+        name: bytes,
+        parent: Directory | None = None,
+        meta: Stat | None = None,
+        lowers: tuple[Location, ...] = (),
+        home: tuple[Directory, bytes] | None = None,
+        sealed: bool = False,
+    ) -> None:
+        super().__init__(meta, lowers[0] if lowers else None, home)
+        self.name = name
+        self.parent: Directory = parent or self
+        self.lowers = lowers
+        self.entries: dict[bytes, Node | None] = {}
+        self.sealed = sealed
+        self.dead = False
+        self.cache: weakref.WeakValueDictionary[bytes, Node] = weakref.WeakValueDictionary()
+
+    def lookup(self, name: bytes) -> Node | None:
+        """The node called `name` (not `.` or `..`), or None. Raises OSError if the host does."""
+        if name in self.entries:
+            return self.entries[name]
+        found: list[Location] = []
+        first: os.stat_result | None = None
+        for lower in self.lowers:
+            child = lower.child(name)
+            try:
+                st = child.lstat()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if first is None:
+                first = st
+            elif not (stat.S_ISDIR(first.st_mode) and stat.S_ISDIR(st.st_mode)):
+                continue
+            found.append(child)
+        return self._node(name, first, tuple(found)) if first else None
+
+    def names(self) -> dict[bytes, Entry]:
+        """All names but `.` and `..`, sorted."""
+        merged: dict[bytes, Entry] = {}
+        for lower in reversed(self.lowers):
+            merged.update(lower.tree.names(lower.parts))
+        for name, node in self.entries.items():
+            if node is None:
+                merged.pop(name, None)
+            else:
+                status = node.stat()
+                merged[name] = Entry(status.ino, stat.S_IFMT(status.mode) >> 12)
+        return dict(sorted(merged.items()))
+
+    def path(self) -> bytes:
+        """Absolute path of the directory; ENOENT if it was removed."""
+        names: list[bytes] = []
+        directory = self
+        while directory.parent is not directory:
+            if directory.dead:
+                raise Failure(Errno.ENOENT)
+            names.append(directory.name)
+            directory = directory.parent
+        return b"/" + b"/".join(reversed(names))
+
+    def within(self, other: Directory) -> bool:
+        """Whether this is `other` or below it."""
+        directory = self
+        while directory is not other and directory.parent is not directory:
+            directory = directory.parent
+        return directory is other
+
+    def remember(self, name: bytes, node: Node) -> None:
+        """Let `lookup` give this very node for as long as somebody uses it."""
+        self.cache[name] = node
+
+    def _node(self, name: bytes, st: os.stat_result, found: tuple[Location, ...]) -> Node:
+        cached = self.cache.get(name)
+        if cached is not None and cached.home is not None and _same_file(cached, st):
+            return cached
+        where = found[0]
+        home = None if where.tree.writable else (self, name)
+        node: Node
+        if stat.S_ISDIR(st.st_mode):
+            node = Directory(name, self, None, found, home)
+        elif stat.S_ISREG(st.st_mode):
+            node = File(None, where, home)
+        elif stat.S_ISLNK(st.st_mode):
+            node = Symlink(where.tree.readlink(where.parts), None, where, home)
+        else:
+            node = Special(None, where, home)
+        if home:
+            self.cache[name] = node
+        return node
+
+
+def _same_file(node: Node, st: os.stat_result) -> bool:
+    try:
+        status = node.stat()
+    except OSError:
+        return False
+    return (status.dev, status.ino, stat.S_IFMT(status.mode)) == (st.st_dev, st.st_ino, stat.S_IFMT(st.st_mode))

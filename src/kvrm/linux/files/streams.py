@@ -1,0 +1,231 @@
+"""Standard streams and pipes."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from kvrm.linux import abi
+from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.copying import NodeCopies
+from kvrm.linux.files.open_file import OpenFile, SeekableFile
+from kvrm.linux.layout import Stat
+
+if TYPE_CHECKING:
+    from kvrm.linux.process import Process
+
+_T = TypeVar("_T")
+_PIPE_DEVICE = 12
+_STREAM_INODE = 1
+
+
+def _pipe_stat(ino: int) -> Stat:
+    return Stat(_PIPE_DEVICE, ino, stat.S_IFIFO | 0o600, uid=os.getuid(), gid=os.getgid())
+
+
+class BytesInput(OpenFile):
+    """Standard input from given bytes. To the guest it is a pipe whose writer has gone."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(abi.O_RDONLY, b"pipe:[1]")
+        self._data = data
+        self._offset = 0
+
+    def stat(self) -> Stat:
+        return _pipe_stat(_STREAM_INODE)
+
+    def read(self, process: Process, size: int) -> bytes:
+        data = self._data[self._offset : self._offset + size]
+        self._offset += len(data)
+        return data
+
+    def available(self) -> int | None:
+        return len(self._data) - self._offset
+
+    def poll(self) -> int:
+        return abi.POLLHUP | (abi.POLLIN | abi.POLLRDNORM if self.available() else 0)
+
+
+class Capture(OpenFile):
+    """Standard output or error into a bytearray. To the guest it is a pipe."""
+
+    def __init__(self, data: bytearray, number: int) -> None:
+        super().__init__(abi.O_WRONLY, b"pipe:[%d]" % (_STREAM_INODE + number))
+        self._data = data
+        self._number = number
+
+    def stat(self) -> Stat:
+        return _pipe_stat(_STREAM_INODE + self._number)
+
+    def write(self, process: Process, data: bytes) -> int:
+        self._data += data
+        return len(data)
+
+    def poll(self) -> int:
+        return abi.POLLOUT | abi.POLLWRNORM
+
+
+class ObjectStream(OpenFile):
+    """A Python file object without a descriptor, such as io.BytesIO."""
+
+    def __init__(self, stream: BinaryIO, flags: int, number: int) -> None:
+        super().__init__(flags, b"pipe:[%d]" % (_STREAM_INODE + number))
+        self._stream = stream
+        self._number = number
+
+    def stat(self) -> Stat:
+        return _pipe_stat(_STREAM_INODE + self._number)
+
+    def read(self, process: Process, size: int) -> bytes:
+        return self._stream.read(size) or b""
+
+    def write(self, process: Process, data: bytes) -> int:
+        self._stream.write(data)
+        return len(data)
+
+
+class HostStream(SeekableFile):
+    """A descriptor of the host, used as it is: offset, status and contents are the host's.
+
+    A terminal is still none to the guest's ioctl, so that programs behave the same everywhere.
+    """
+
+    def __init__(self, fd: int, flags: int) -> None:
+        super().__init__(flags, b"/dev/fd/%d" % fd)
+        self._fd = fd
+
+    def stat(self) -> Stat:
+        return Stat.of_host(os.fstat(self._fd))
+
+    def read(self, process: Process, size: int) -> bytes:
+        return self._wait(select.POLLIN, lambda: os.read(self._fd, size))
+
+    def write(self, process: Process, data: bytes) -> int:
+        return self._wait(select.POLLOUT, lambda: os.write(self._fd, data))
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+    def pwrite(self, process: Process, data: bytes, offset: int) -> int:
+        return os.pwrite(self._fd, data, offset)
+
+    def seek(self, offset: int, whence: int) -> int:
+        if whence > abi.SEEK_HOLE or abs(offset) >> 63:
+            raise Failure(Errno.EINVAL)
+        return os.lseek(self._fd, offset, whence)
+
+    def truncate(self, process: Process, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def available(self) -> int | None:
+        status = self.stat()
+        if not stat.S_ISREG(status.mode):
+            return None
+        return max(0, status.size - os.lseek(self._fd, 0, os.SEEK_CUR))
+
+    def _wait(self, event: int, action: Callable[[], _T]) -> _T:
+        """Do `action`, which may block the host even if the descriptor is set not to."""
+        while True:
+            try:
+                return action()
+            except BlockingIOError:
+                poll = select.poll()
+                poll.register(self._fd, event)
+                poll.poll()
+
+
+class Pipe:
+    """The buffer of a pipe, and how many of its ends are open."""
+
+    def __init__(self, ino: int) -> None:
+        self.ino = ino
+        self.data = b""
+        self.readers = 1
+        self.writers = 1
+
+
+class PipeEnd(OpenFile):
+    """One end of a pipe that this process made. Nobody else can fill or empty it."""
+
+    def __init__(self, pipe: Pipe, flags: int) -> None:
+        super().__init__(flags, b"pipe:[%d]" % pipe.ino)
+        self._pipe = pipe
+
+    def copy(self, nodes: NodeCopies, memo: dict[int, object]) -> OpenFile:
+        other = copy(self)
+        pipe = memo.setdefault(id(self._pipe), copy(self._pipe))
+        assert isinstance(pipe, Pipe)
+        other._pipe = pipe
+        return other
+
+    def stat(self) -> Stat:
+        return _pipe_stat(self._pipe.ino)
+
+    def read(self, process: Process, size: int) -> bytes:
+        pipe = self._pipe
+        if not pipe.data and pipe.writers and size:
+            if self.flags & abi.O_NONBLOCK:
+                raise Failure(Errno.EAGAIN)
+            process.deadlock("it reads from an empty pipe that nobody else can write to")
+        data, pipe.data = pipe.data[:size], pipe.data[size:]
+        return data
+
+    def write(self, process: Process, data: bytes) -> int:
+        pipe = self._pipe
+        if not data:
+            return 0
+        if not pipe.readers:
+            raise BrokenPipeError(Errno.EPIPE, "no reader")
+        room = abi.PIPE_SIZE - len(pipe.data)
+        if room < min(len(data), 4096) or not room:
+            if self.flags & abi.O_NONBLOCK:
+                raise Failure(Errno.EAGAIN)
+            process.deadlock("it writes to a full pipe that nobody else can read from")
+        if len(data) > room and not self.flags & abi.O_NONBLOCK:
+            process.deadlock("it writes more to a pipe than fits, and nobody else can read from it")
+        pipe.data += data[:room]
+        return min(room, len(data))
+
+    def available(self) -> int | None:
+        return len(self._pipe.data)
+
+    def poll(self) -> int:
+        pipe = self._pipe
+        if self.writable:
+            room = len(pipe.data) < abi.PIPE_SIZE
+            return (abi.POLLOUT | abi.POLLWRNORM if room else 0) | (0 if pipe.readers else abi.POLLERR)
+        return (abi.POLLIN | abi.POLLRDNORM if pipe.data else 0) | (0 if pipe.writers else abi.POLLHUP)
+
+    def closed(self) -> None:
+        if self.writable:
+            self._pipe.writers -= 1
+        else:
+            self._pipe.readers -= 1
+
+
+def input_stream(source: bytes | BinaryIO | None) -> OpenFile:
+    """Standard input: given bytes (None: empty), or a stream to read from."""
+    if source is None or isinstance(source, bytes | bytearray | memoryview):
+        return BytesInput(bytes(source or b""))
+    return _stream(source, abi.O_RDONLY, 0)
+
+
+def output_stream(sink: BinaryIO | None, captured: bytearray, number: int) -> OpenFile:
+    """Standard output or error (descriptor `number`): to a stream, or into `captured`."""
+    if sink is None:
+        return Capture(captured, number)
+    return _stream(sink, abi.O_WRONLY, number)
+
+
+def _stream(stream: BinaryIO, flags: int, number: int) -> OpenFile:
+    try:
+        fd = stream.fileno()
+    except (AttributeError, OSError):
+        return ObjectStream(stream, flags, number)
+    if flags == abi.O_WRONLY:
+        stream.flush()
+    return HostStream(fd, flags)

@@ -1,0 +1,154 @@
+"""Architectural state: one block of memory that Python and native code share."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import numpy as np
+
+from kvrm.isa.context import System
+
+X, ZERO, SP, DISCARD = 0, 31, 32, 33
+"""Slots of the general registers: reads of register 31 use ZERO or SP, writes DISCARD or SP."""
+
+V_OFFSET = 34 * 8
+FLAGS_OFFSET = V_OFFSET + 32 * 16
+SYSTEM_OFFSET = FLAGS_OFFSET + 8
+EXIT_OFFSET = SYSTEM_OFFSET + 8 * 8
+TABLE_OFFSET = EXIT_OFFSET + 8 * 8
+STATE_BYTES = 1024
+
+REASON, IP, PC, ADDRESS, KIND, WORD, REMAINING, HORIZON = (EXIT_OFFSET + 8 * i for i in range(8))
+"""Offsets of what native code leaves when it returns: why, where, and how much of the budget is left.
+
+IP is the address of the predecoded slot to continue at, or 0 when PC says it. HORIZON is the retired count at which
+REMAINING would be zero."""
+
+PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, HANDLERS = (TABLE_OFFSET + 8 * i for i in range(5))
+"""Offsets of host addresses: the guest page table, predecoded pages, and the decode tables."""
+
+
+class State:
+    """Registers, flags and system registers of one lane.
+
+    `x` is 31 general registers, `v` 32 SIMD&FP registers; all values are Python ints. `address` is the host address of the
+    block that native code works on.
+    """
+
+    __slots__ = ("_array", "_bytes", "_words", "address", "pc", "v", "x")
+
+    def __init__(self) -> None:
+        raw = np.zeros(STATE_BYTES + 64, np.uint8)
+        skip = -raw.ctypes.data % 64
+        self._array = raw[skip : skip + STATE_BYTES]
+        self.address: int = self._array.ctypes.data
+        self._bytes = memoryview(self._array)
+        self._words = self._bytes.cast("Q")
+        self.pc = 0
+        self.x = _X(self._words)
+        self.v = _V(self._words)
+
+    def get(self, offset: int) -> int:
+        """The 64-bit word at a byte offset of the block."""
+        return self._words[offset >> 3]
+
+    def set(self, offset: int, value: int) -> None:
+        """Set the 64-bit word at a byte offset of the block."""
+        self._words[offset >> 3] = value
+
+    @property
+    def sp(self) -> int:
+        """Stack pointer."""
+        return self._words[SP]
+
+    @sp.setter
+    def sp(self, value: int) -> None:
+        self._words[SP] = value & (1 << 64) - 1
+
+    @property
+    def nzcv(self) -> int:
+        """The flags as four bits, N highest."""
+        n, z, c, v = self._bytes[FLAGS_OFFSET : FLAGS_OFFSET + 4]
+        return n << 3 | z << 2 | c << 1 | v
+
+    @nzcv.setter
+    def nzcv(self, value: int) -> None:
+        for i in range(4):
+            self._bytes[FLAGS_OFFSET + i] = value >> (3 - i) & 1
+
+    def system(self, register: System) -> int:
+        """A system register."""
+        return self._words[(SYSTEM_OFFSET >> 3) + register]
+
+    def set_system(self, register: System, value: int) -> None:
+        """Set a system register."""
+        self._words[(SYSTEM_OFFSET >> 3) + register] = value & (1 << 64) - 1
+
+    def save(self) -> tuple[bytes, int]:
+        """Everything architectural, as an opaque value for `load`."""
+        return bytes(self._bytes[:EXIT_OFFSET]), self.pc
+
+    def load(self, saved: tuple[bytes, int]) -> None:
+        """Back to a saved state."""
+        self._bytes[:EXIT_OFFSET], self.pc = saved
+
+    def __repr__(self) -> str:
+        regs = " ".join(f"x{i}={v:#x}" for i, v in enumerate(self.x) if v)
+        return f"State(pc={self.pc:#x} sp={self.sp:#x} nzcv={self.nzcv:04b} {regs})"
+
+
+class _X:
+    """x[0] to x[30]."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, words: memoryview) -> None:
+        self._words = words
+
+    def __len__(self) -> int:
+        return 31
+
+    def __getitem__(self, i: int) -> int:
+        if not 0 <= i < 31:
+            raise IndexError(f"x{i} (general registers are x0 to x30)")
+        return self._words[i]
+
+    def __setitem__(self, i: int, value: int) -> None:
+        if not 0 <= i < 31:
+            raise IndexError(f"x{i} (general registers are x0 to x30)")
+        self._words[i] = value & (1 << 64) - 1
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._words[:31].tolist())
+
+
+class _V:
+    """v[0] to v[31], 128-bit ints."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, words: memoryview) -> None:
+        self._words = words[V_OFFSET >> 3 :]
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, i: int) -> int:
+        if not 0 <= i < 32:
+            raise IndexError(f"v{i} (SIMD&FP registers are v0 to v31)")
+        return self._words[2 * i] | self._words[2 * i + 1] << 64
+
+    def __setitem__(self, i: int, value: int) -> None:
+        if not 0 <= i < 32:
+            raise IndexError(f"v{i} (SIMD&FP registers are v0 to v31)")
+        self._words[2 * i] = value & (1 << 64) - 1
+        self._words[2 * i + 1] = value >> 64 & (1 << 64) - 1
+
+    def __iter__(self) -> Iterator[int]:
+        return (self[i] for i in range(32))
+
+
+def native_memory(address: int, length: int) -> ctypes.Array[ctypes.c_ubyte]:
+    """A ctypes view of host memory at `address`."""
+    return (ctypes.c_ubyte * length).from_address(address)

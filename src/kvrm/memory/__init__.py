@@ -1,0 +1,35 @@
+"""Guest memory: pages, permissions, faults, copy-on-write images, snapshots.
+
+>>> from kvrm.memory import Memory, Prot
+>>> memory = Memory()
+>>> memory.map(0x10000, 0x2000, Prot.R | Prot.W)
+>>> memory.write(0x10FFE, b"across a page end")
+>>> before = memory.snapshot()
+>>> memory.write(0x10FFE, b"AC")
+>>> memory.restore(before)
+>>> memory.read(0x10FFE, 6)
+b'across'
+"""
+
+from kvrm.memory.faults import AccessKind, GuestFault, OutOfMemory
+from kvrm.memory.memory import Memory, Snapshot
+from kvrm.memory.pages import PAGE, Image
+from kvrm.memory.regions import Prot, Region
+from kvrm.memory.table import R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
+
+__all__ = [
+    "PAGE",
+    "R_BIT",
+    "VA_BITS",
+    "W_BIT",
+    "X_BIT",
+    "AccessKind",
+    "GuestFault",
+    "Image",
+    "Memory",
+    "OutOfMemory",
+    "PageTable",
+    "Prot",
+    "Region",
+    "Snapshot",
+]

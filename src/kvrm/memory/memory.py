@@ -1,0 +1,373 @@
+"""Guest memory of one lane."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from ctypes import memmove, string_at
+from dataclasses import dataclass
+from typing import Final
+
+from kvrm.memory.faults import AccessKind, GuestFault, OutOfMemory, untagged
+from kvrm.memory.pages import PAGE, PAGE_SHIFT, Buffer, Image, Page, PagePool
+from kvrm.memory.regions import Prot, Region, RegionList, differences
+from kvrm.memory.table import ENTRIES, VA_BITS, W_BIT, PageTable
+
+_OFFSET: Final = PAGE - 1
+_UNTAGGED: Final = (1 << 56) - 1
+_VA_END: Final = 1 << VA_BITS
+_LOWEST: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Snapshot:
+    """Guest memory at one moment. It stays valid for as long as it is kept, and for any `Memory`.
+
+    `pages` holds the private pages by page number. They are frozen: shared, and copied before a write.
+    """
+
+    pages: dict[int, Page]
+    regions: RegionList
+
+
+class Memory:
+    """Guest memory: what is mapped, with what permissions, and the bytes in it.
+
+    *Regions* say what is mapped. The *page table* (`table_address`, see `PageTable`) is a cache of them for
+    native code, filled page by page: on a miss native code calls `resolve`. A page reads from its image, or
+    from the page of zeros, until the first write gives the lane a private copy. An entry has W_BIT only for
+    a private page that no snapshot has frozen.
+
+    Guest addresses are 64-bit integers. The top byte is ignored (Arm ARM, D8 "Address tagging"); an address
+    whose bits 55 to 39 are not zero is never mapped.
+
+    `limit` is the most bytes of private pages that the lane may have. Pages that only snapshots hold do not
+    count, so that taking a snapshot never changes what a guest sees.
+
+    `on_remap(start, end)` is called after these addresses were mapped, unmapped, protected, poked or
+    restored: what was derived from their bytes (decoded code) is stale. It is not called for what the guest
+    writes; an Arm program announces new code itself, by `ic ivau`.
+    """
+
+    def __init__(self, limit: int = 4 << 30) -> None:
+        self.on_remap: Callable[[int, int], None] | None = None
+        self._limit = limit >> PAGE_SHIFT
+        self._table = PageTable()
+        self._entries = self._table.entries
+        self._regions = RegionList()
+        self._pool = PagePool()
+        self._pages: dict[int, Page] = {}
+        # Page numbers whose page differs from that of the snapshot last taken or restored. A private page
+        # belongs to the lane alone, and may be written in place, exactly if its number is in here.
+        self._changed: set[int] = set()
+        self._base: Callable[[], Snapshot | None] = lambda: None
+
+    @property
+    def table_address(self) -> int:
+        """Host address of the page table; the entry of an address is at index (address << 8) >> 20."""
+        return self._table.address
+
+    @property
+    def private_pages(self) -> int:
+        """Pages that the lane has a private copy of."""
+        return len(self._pages)
+
+    @property
+    def private_bytes(self) -> int:
+        """Bytes in those pages: what counts against `limit`."""
+        return len(self._pages) * PAGE
+
+    def close(self) -> None:
+        """Give everything back to the host now, and not only once collected. Any later use is an error."""
+        self._table.close()
+        self._pages.clear()
+
+    # Regions
+
+    def map(
+        self,
+        start: int,
+        length: int,
+        prot: Prot | int,
+        backing: Image | None = None,
+        offset: int = 0,
+        name: str = "",
+    ) -> None:
+        """Map `length` bytes at `start`, replacing what is there (as MAP_FIXED does).
+
+        Contents are those of `backing` from byte `offset` on, then zeros. The cost does not depend on
+        `length`. Raises ValueError unless start, length and offset are multiples of `PAGE`, the length is
+        not zero, and the range lies within the address space.
+        """
+        end = _checked_end(start, length)
+        if offset < 0 or offset & _OFFSET:
+            raise ValueError(f"offset {offset:#x} is not a multiple of the page size")
+        offset = offset if backing else 0
+        self._replace(start, end, [Region(start, end, _checked_prot(prot), backing, offset, name)])
+
+    def unmap(self, start: int, length: int) -> None:
+        """Make a hole. Holes in the range are no error; ValueError as for `map`."""
+        self._replace(start, _checked_end(start, length), [])
+
+    def protect(self, start: int, length: int, prot: Prot | int) -> bool:
+        """Change permissions, keeping contents. ValueError as for `map`.
+
+        False if the range has a hole; what lies before the hole is changed all the same, as in Linux.
+        """
+        end, prot = _checked_end(start, length), _checked_prot(prot)
+        reached, changed = start, []
+        for part in self._regions.between(start, end):
+            if part.start != reached:
+                break
+            changed.append(Region(part.start, part.end, prot, part.backing, part.offset, part.name))
+            reached = part.end
+        if changed:
+            self._regions.replace(start, reached, changed)
+            self._table.clear(start >> PAGE_SHIFT, reached >> PAGE_SHIFT)
+            self._notify([(start, reached)])
+        return reached == end
+
+    def regions(self) -> list[Region]:
+        """All regions in ascending order; neighbours that could be one are one."""
+        return list(self._regions)
+
+    def find_free(self, length: int, hint: int = 0, low: int = _LOWEST, high: int = _VA_END) -> int | None:
+        """Where `length` bytes could be mapped within low <= address < high, or None.
+
+        At `hint` if that is not 0, is page aligned and is free; else as high as possible.
+        """
+        length = (length + _OFFSET) & -PAGE
+        fits = hint and not hint & _OFFSET and low <= hint <= high - length
+        if fits and not self._regions.between(hint, hint + length):
+            return hint
+        return self._regions.find_free(length, low, high & -PAGE)
+
+    # Accesses by the guest
+
+    def read(self, address: int, length: int, kind: AccessKind = AccessKind.READ) -> bytes:
+        """`length` bytes at `address`, as the guest would read them (or fetch them, if `kind` says so).
+
+        Raises GuestFault at the first byte that the guest may not read, ValueError if length is negative.
+        """
+        offset = address & _OFFSET
+        if not 0 < length <= PAGE - offset:
+            self._require(address, length, kind)
+            return b"".join([self.read(piece, size, kind) for piece, _, size in _pieces(address, length)])
+        index = (address & _UNTAGGED) >> PAGE_SHIFT
+        entry = self._entries[index] if index < ENTRIES else 0
+        if not entry & kind:
+            entry = self.resolve(address, kind)
+        return string_at((entry & -PAGE) + offset, length)
+
+    def write(self, address: int, data: Buffer) -> None:
+        """Write `data` at `address` as the guest would: all of it or nothing.
+
+        Raises GuestFault at the first byte that the guest may not write, or OutOfMemory.
+        """
+        data = bytes(data)
+        offset, length = address & _OFFSET, len(data)
+        if not 0 < length <= PAGE - offset:
+            self._require(address, length, AccessKind.WRITE)
+            pieces = list(_pieces(address, length))
+            for piece, _, _ in pieces:
+                self.resolve(piece, AccessKind.WRITE)
+            for piece, done, size in pieces:
+                self.write(piece, data[done : done + size])
+            return
+        index = (address & _UNTAGGED) >> PAGE_SHIFT
+        entry = self._entries[index] if index < ENTRIES else 0
+        if not entry & W_BIT:
+            entry = self.resolve(address, AccessKind.WRITE)
+        memmove((entry & -PAGE) + offset, data, length)
+
+    def read_cstring(self, address: int, limit: int = 32 * PAGE) -> bytes:
+        """The bytes from `address` up to the first zero byte, without it.
+
+        No more than `limit` bytes are looked at: a result of that length has no end within the limit.
+        Raises GuestFault if the guest may not read a byte before the end.
+        """
+        parts: list[bytes] = []
+        for piece, _, size in _pieces(address, limit):
+            part, end, _ = self.read(piece, size).partition(b"\0")
+            parts.append(part)
+            if end:
+                break
+        return b"".join(parts)
+
+    def resolve(self, address: int, kind: AccessKind | int) -> int:
+        """Fill the page table entry for an access to one byte, and return it.
+
+        A first write gives the lane its private copy of the page. Raises GuestFault if the access is not
+        allowed, OutOfMemory if a private page is needed and the limit is reached.
+        """
+        index = (address & _UNTAGGED) >> PAGE_SHIFT
+        region = self._regions.find(index << PAGE_SHIFT)
+        prot = int(region.prot) if region else 0
+        if region is None or not prot & kind:
+            raise GuestFault(untagged(address), AccessKind(kind), region is not None)
+        if kind == W_BIT:
+            return self._own(index, region)
+        page = self._pages.get(index)
+        if page is None:
+            entry = region.page_at(index << PAGE_SHIFT) | prot & ~W_BIT
+        else:
+            entry = page.address | (prot if index in self._changed else prot & ~W_BIT)
+        self._entries[index] = entry
+        return entry
+
+    # Accesses by the host
+
+    def peek(self, address: int, length: int) -> bytes:
+        """`length` bytes at `address` whatever their permissions.
+
+        Raises GuestFault at the first byte that is not mapped, ValueError if length is negative.
+        """
+        self._require(address, length, AccessKind.READ, anyhow=True)
+        parts: list[bytes] = []
+        for piece, _, size in _pieces(address, length):
+            index, region = self._locate(piece)
+            page = self._pages.get(index)
+            host = page.address if page else region.page_at(index << PAGE_SHIFT)
+            parts.append(string_at(host + (piece & _OFFSET), size))
+        return b"".join(parts)
+
+    def poke(self, address: int, data: Buffer) -> None:
+        """Write `data` at `address` whatever the permissions: all of it or nothing.
+
+        The pages become private ones, as if the guest had written. Raises GuestFault at the first unmapped
+        byte, or OutOfMemory.
+        """
+        data = bytes(data)
+        self._require(address, len(data), AccessKind.WRITE, anyhow=True)
+        targets = [
+            (self._own(*self._locate(piece)) & -PAGE | piece & _OFFSET, done, size)
+            for piece, done, size in _pieces(address, len(data))
+        ]
+        for host, done, size in targets:
+            memmove(host, data[done : done + size], size)
+        start = address & _UNTAGGED
+        if data:
+            self._notify([(start & -PAGE, (start + len(data) + _OFFSET) & -PAGE)])
+
+    # Snapshots
+
+    def snapshot(self) -> Snapshot:
+        """Freeze the present contents and regions. Private pages are shared with the lane from now on."""
+        entries = self._entries
+        for index in self._changed:
+            entries[index] &= ~W_BIT
+        self._changed.clear()
+        snapshot = Snapshot(self._pages.copy(), RegionList(self.regions()))
+        self._base = weakref.ref(snapshot)
+        return snapshot
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to a snapshot, any number of times and in any order.
+
+        The cost is proportional to the pages written or dropped since, if it is the snapshot last taken or
+        restored; else to the private pages of both.
+        """
+        if self._base() is snapshot:
+            stale: Iterable[int] = self._changed
+        else:
+            stale = {index for index, _ in self._pages.items() ^ snapshot.pages.items()}
+        remapped = differences(self._regions, snapshot.regions)
+        self._regions = RegionList(list(snapshot.regions))
+        for start, end in remapped:
+            self._table.clear(start >> PAGE_SHIFT, end >> PAGE_SHIFT)
+        for index in stale:
+            self._entries[index] = 0
+            page = snapshot.pages.get(index)
+            if page is None:
+                self._pages.pop(index, None)
+            else:
+                self._pages[index] = page
+        if self.on_remap:
+            remapped += [(index << PAGE_SHIFT, (index + 1) << PAGE_SHIFT) for index in stale]
+        self._changed.clear()
+        self._base = weakref.ref(snapshot)
+        self._notify(remapped)
+
+    # Inside
+
+    def _replace(self, start: int, end: int, new: list[Region]) -> None:
+        if self._regions.between(start, end):
+            first, last = start >> PAGE_SHIFT, end >> PAGE_SHIFT
+            # Before the pages are released: an entry must never outlive its page.
+            self._table.clear(first, last)
+            self._drop_pages(first, last)
+        self._regions.replace(start, end, new)
+        self._notify([(start, end)])
+
+    def _drop_pages(self, first: int, last: int) -> None:
+        pages = self._pages
+        if last - first < len(pages):
+            dropped = [index for index in range(first, last) if index in pages]
+        else:
+            dropped = [index for index in pages if first <= index < last]
+        for index in dropped:
+            del pages[index]
+        if self._base():
+            self._changed.update(dropped)
+        else:
+            self._changed.difference_update(dropped)
+
+    def _own(self, index: int, region: Region) -> int:
+        """Make page `index` of `region` the lane's own; fill its entry and return it."""
+        page = self._pages.get(index)
+        if page is None:
+            if len(self._pages) >= self._limit:
+                raise OutOfMemory(f"the limit of {self._limit * PAGE} bytes of private memory is reached")
+            own = self._pool.copy_of(region.page_at(index << PAGE_SHIFT))
+        elif index in self._changed:
+            own = page
+        else:
+            own = self._pool.copy_of(page.address)
+        entry = self._entries[index] = own.address | int(region.prot)
+        self._pages[index] = own
+        self._changed.add(index)
+        return entry
+
+    def _locate(self, address: int) -> tuple[int, Region]:
+        """Page number and region of an address that is known to be mapped."""
+        index = (address & _UNTAGGED) >> PAGE_SHIFT
+        region = self._regions.find(index << PAGE_SHIFT)
+        assert region is not None
+        return index, region
+
+    def _require(self, address: int, length: int, kind: AccessKind, anyhow: bool = False) -> None:
+        """Raise GuestFault at the first byte that `kind` may not access (`anyhow`: that is not mapped)."""
+        if length < 0:
+            raise ValueError(f"negative length {length}")
+        start = reached = address & _UNTAGGED
+        while reached < start + length:
+            region = self._regions.find(reached)
+            if region is None or not (anyhow or int(region.prot) & kind):
+                raise GuestFault(untagged(address + reached - start), kind, region is not None)
+            reached = region.end
+
+    def _notify(self, ranges: Iterable[tuple[int, int]]) -> None:
+        if self.on_remap:
+            for start, end in ranges:
+                self.on_remap(start, end)
+
+
+def _pieces(address: int, length: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a range at page ends: (address, bytes before it, bytes in it)."""
+    done = 0
+    while done < length:
+        size = min(PAGE - (address + done & _OFFSET), length - done)
+        yield address + done, done, size
+        done += size
+
+
+def _checked_end(start: int, length: int) -> int:
+    if (start | length) & _OFFSET or length <= 0 or start < 0 or start + length > _VA_END:
+        raise ValueError(f"cannot map {length:#x} bytes at {start:#x}: not whole pages of the address space")
+    return start + length
+
+
+def _checked_prot(prot: Prot | int) -> Prot:
+    if int(prot) & ~7:
+        raise ValueError(f"unknown permission bits {int(prot):#x}")
+    return Prot(prot)

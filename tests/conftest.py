@@ -1,0 +1,36 @@
+"""What several test files need: outside programs, and the guests that the project carries."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from guests import fetch
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def examples() -> Path:
+    """The directory of the carried guest programs."""
+    return REPOSITORY / "examples/guests/bin"
+
+
+@pytest.fixture(scope="session")
+def qemu() -> str:
+    """QEMU's user-mode emulator, the outside oracle for whole programs."""
+    path = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    if path is None:
+        pytest.skip("qemu-aarch64 is missing (Debian package qemu-user)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def guest_root() -> Path:
+    """A root directory with busybox-static, bash-static and klibc's programs for arm64."""
+    try:
+        return fetch.guests()
+    except fetch.Unavailable as reason:
+        pytest.skip(f"guest programs are unavailable: {reason}")

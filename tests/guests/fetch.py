@@ -1,0 +1,120 @@
+"""Real AArch64 programs from Debian packages, fetched once into the user's cache.
+
+The machine's own apt does the work, with a private state: the host's package lists and database stay as they
+are, and nothing is installed. Run this file to print where the programs are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+
+PACKAGES = {
+    "busybox-static": "1:1.35.0-4+deb12u1+b1",
+    "bash-static": "5.2.15-2+b13",
+    "klibc-utils": "2.0.12-1",
+    "libklibc": "2.0.12-1",
+}
+"""What the tests run: package name to the version preferred; where that is gone, the current one is taken."""
+
+_APT_CONF = """\
+APT::Architecture "arm64";
+APT::Architectures {{ "arm64"; }};
+APT::Sandbox::User "";
+Dir::State "{apt}/state";
+Dir::State::status "{apt}/state/status";
+Dir::Cache "{apt}/cache";
+Acquire::Languages "none";
+Acquire::Retries "1";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+"""
+
+
+class Unavailable(Exception):
+    """The programs cannot be had on this machine; the message says why."""
+
+
+def guests() -> Path:
+    """Return a directory laid out like a small Debian root that holds the programs; fetch them once.
+
+    Raises `Unavailable` where apt or the network is missing.
+    """
+    names = "-".join(sorted(PACKAGES))
+    home = platformdirs.user_cache_path("kvrm", ensure_exists=True) / "test-guests"
+    root = home / "root"
+    stamp = home / "packages.txt"
+    home.mkdir(exist_ok=True)
+    with _locked(home / "lock"):
+        if not stamp.exists() or stamp.read_text() != names:
+            _fetch(home / "apt", root)
+            stamp.write_text(names)
+    return root
+
+
+def program(root: Path, name: str) -> Path:
+    """Return the path of a program below `root`, whichever directory its package puts it in."""
+    for directory in ("bin", "usr/bin", "usr/lib/klibc/bin"):
+        path = root / directory / name
+        if path.is_file():
+            return path
+    raise Unavailable(f"the fetched packages hold no {name}")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep the other test processes out: one fetches, the rest wait and find the result."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(apt: Path, root: Path) -> None:
+    for tool in ("apt-get", "dpkg-deb"):
+        if not shutil.which(tool):
+            raise Unavailable(f"{tool} is missing: the guest programs come from Debian packages")
+    shutil.rmtree(apt, ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
+    for directory in ("state/lists/partial", "cache/archives/partial"):
+        (apt / directory).mkdir(parents=True)
+    (apt / "state/status").touch()
+    (apt / "apt.conf").write_text(_APT_CONF.format(apt=apt))
+    # A broken extra source does not matter while the packages are found.
+    _run(apt, "apt-get", "update", check=False)
+    for name, version in PACKAGES.items():
+        if _run(apt, "apt-get", "download", f"{name}={version}", check=False):
+            _run(apt, "apt-get", "download", name)
+    root.mkdir()
+    for deb in sorted(apt.glob("*.deb")):
+        _run(apt, "dpkg-deb", "-x", str(deb), str(root))
+    if not (root / "lib").exists():
+        (root / "lib").symlink_to("usr/lib")
+    shutil.rmtree(apt)
+
+
+def _run(apt: Path, *command: str, check: bool = True) -> int:
+    """Run a command in `apt` under its configuration; return the exit code."""
+    done = subprocess.run(
+        command,
+        cwd=apt,
+        env=os.environ | {"APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if check and done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+        raise Unavailable(f"`{' '.join(command[:3])}` failed: {last}")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    print(guests())
