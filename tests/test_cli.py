@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_where_word() -> None:
     done = kvrm("where", "0x91001420")
     text = done.stdout.decode()
     assert done.returncode == 0
-    assert text.startswith("0x91001420  add x0, x1, #0x5\n")
+    assert text.startswith("0x91001420  add x0, x1, #5\n")
     assert "ADD (immediate)" in text
     place = next(row.split()[-1] for row in text.splitlines() if row.startswith("defined in"))
     path, _, line = place.rpartition(":")
@@ -145,7 +146,7 @@ def test_where_in_a_program(examples: Path) -> None:
     assert by_symbol.returncode == 0
     assert by_symbol.stdout == by_address.stdout
     assert b"_start" in by_symbol.stdout
-    assert b"mov x0, #0x1" in by_symbol.stdout.splitlines()[0]
+    assert b"mov x0, #1" in by_symbol.stdout.splitlines()[0]
 
 
 def test_disasm(examples: Path) -> None:
@@ -154,6 +155,12 @@ def test_disasm(examples: Path) -> None:
     assert done.returncode == 0
     assert "0000000000400078 <_start>:" in lines
     assert any(line.startswith("  400088:  d4000001  svc") for line in lines)
+
+
+def test_disasm_names_branch_targets(examples: Path) -> None:
+    text = kvrm("disasm", examples / "expression").stdout.decode()
+    assert re.search(r"  bl #0x[0-9a-f]+ <sum>$", text, re.MULTILINE)
+    assert re.search(r"  b\.ne #0x[0-9a-f]+ <factor\+0x[0-9a-f]+>$", text, re.MULTILINE)
 
 
 def test_disasm_between_two_places(examples: Path) -> None:

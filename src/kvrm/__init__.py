@@ -1,0 +1,30 @@
+"""KVRM runs unmodified AArch64 Linux programs as machines, driven from Python.
+
+>>> import kvrm
+>>> m = kvrm.Machine()
+>>> m.write_memory(0x1000, bytes.fromhex("20008052000080d2"), prot="rx")
+>>> m.set_pc(0x1000)
+>>> m.run(max_instructions=1).retired
+1
+>>> m.x[0]
+1
+"""
+
+from kvrm.errors import HostError, KvrmError, ProgramError, UsageError
+from kvrm.machine.machine import Machine
+from kvrm.machine.result import Fault, Result, Stop
+from kvrm.memory import Memory, Prot
+
+__version__ = "0.1.0"
+__all__ = [
+    "Fault",
+    "HostError",
+    "KvrmError",
+    "Machine",
+    "Memory",
+    "ProgramError",
+    "Prot",
+    "Result",
+    "Stop",
+    "UsageError",
+]

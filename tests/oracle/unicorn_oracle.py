@@ -70,8 +70,9 @@ class UnicornOracle:
 
     Where it is no witness: tagged data addresses fault (its MMU is off); DC ZVA and stores that cross into
     a guard page run on past the fault (BROKEN); WFI never returns (TIMEOUT); the alignment of ordered
-    accesses is not checked; ID registers and instructions of Armv8.4 and later are undefined. Some unallocated
-    words, such as 0e7918fa, abort the whole process: ask it only about words that another side calls allocated.
+    accesses is not checked; ID registers and instructions of Armv8.4 and later are undefined; LDSMIN and
+    LDSMAX of 8, 16 and 32 bits are often wrong. Some unallocated words, such as 0e7918fa,
+    abort the whole process: ask it only about words that another side calls allocated.
     """
 
     def __init__(self, cpu: str = "max") -> None:

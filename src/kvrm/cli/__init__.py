@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from kvrm.cli.exits import Exit
 
@@ -14,7 +15,7 @@ def main() -> None:
     from kvrm.cli.commands import app
 
     # typer exports this class' subclasses only.
-    (usage_error,) = typer.BadParameter.__bases__
+    usage_error: Any = typer.BadParameter.__base__
     try:
         code = app(prog_name="kvrm", standalone_mode=False)
     except usage_error as error:
@@ -25,7 +26,7 @@ def main() -> None:
         code = Exit.INTERRUPTED
     except BrokenPipeError:
         code = Exit.BROKEN_PIPE
-        sys.stdout = None  # type: ignore[assignment]  # nothing to flush it into
+        sys.stdout = None  # nothing to flush it into
     except Exception as error:
         if (known := _known(error)) is None:
             raise

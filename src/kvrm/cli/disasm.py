@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from kvrm.cli.exits import Exit
 from kvrm.cli.image import Code, Image
-from kvrm.isa import disassemble
+from kvrm.isa.a64 import disassemble
+
+TO_LABEL = re.compile(r"(?:b|bl|b\.\w+|cbn?z|tbn?z|adr) (?:.*, )?#(0x[0-9a-f]+)$")
+"""The text of an instruction that names a place in the code."""
 
 
 def list_program(path: Path, start: str | None, stop: str | None) -> int:
@@ -30,4 +34,6 @@ def _lines(image: Image, code: Code, low: int, high: int) -> Iterator[str]:
         offset = address - code.start
         word = int.from_bytes(code.data[offset : offset + 4], "little")
         text = disassemble(word, address) or f".inst {word:#010x}"
+        if (target := TO_LABEL.match(text)) and (label := image.describe(int(target[1], 16))):
+            text += f" <{label}>"
         yield f"{address:8x}:  {word:08x}  {text}\n"

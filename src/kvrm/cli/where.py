@@ -8,7 +8,8 @@ from pathlib import Path
 import kvrm
 from kvrm.cli.exits import Exit
 from kvrm.cli.image import Image
-from kvrm.isa import Decoded, decode, disassemble
+from kvrm.isa.a64 import decode, disassemble
+from kvrm.isa.definition import Decoded
 
 
 def explain(what: str) -> int:

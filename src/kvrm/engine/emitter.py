@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
 PTR = ir.PointerType()
+FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
+
+UNLIKELY = (1, 100_000)
+"""Branch weights of a rarely taken branch."""
 
 
 def integer(width: int, lanes: int = 1) -> ir.Type:
@@ -89,6 +94,32 @@ class Emitter(ir.IRBuilder):
             return self.extract_element(a if i < a.type.count else b, self.index(i % a.type.count))
         mask = ir.Constant(ir.VectorType(I32, len(indices)), [ir.Constant(I32, i) for i in indices])
         return self.shuffle_vector(a, b, mask)
+
+    def real(self, value: ir.Value) -> ir.Value:
+        """The same bits as floating-point numbers of 16, 32 or 64 bits."""
+        t, scalar = value.type, FLOATS[self.width(value)]
+        return self.bitcast(value, ir.VectorType(scalar, t.count) if isinstance(t, ir.VectorType) else scalar)
+
+    def any(self, flags: ir.Value) -> ir.Value:
+        """One i1: whether a lane of `flags` (i1 or lanes of i1) is set."""
+        if not isinstance(flags.type, ir.VectorType):
+            return flags
+        mask = ir.IntType(flags.type.count)
+        return self.icmp_unsigned("!=", self.bitcast(flags, mask), ir.Constant(mask, 0))
+
+    def rare(self, condition: ir.Value, other: Callable[[], ir.Value], value: ir.Value) -> ir.Value:
+        """`value`, or what `other` emits where the i1 `condition` holds: behind a branch that is expected not to be taken."""
+        usual, cold, after = self.block, self.append_basic_block("rare"), self.append_basic_block("usual")
+        self.cbranch(condition, cold, after).set_weights(list(UNLIKELY))
+        self.position_at_end(cold)
+        fixed = other()
+        end = self.block
+        self.branch(after)
+        self.position_at_end(after)
+        merged = self.phi(value.type)
+        merged.add_incoming(value, usual)
+        merged.add_incoming(fixed, end)
+        return merged
 
     def intrinsic(self, name: str, t: ir.Type, *args: ir.Value) -> ir.Value:
         """A call of ``llvm.<name>`` overloaded on the type of its first argument; the result has type `t`."""

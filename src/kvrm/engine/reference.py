@@ -49,12 +49,7 @@ class Reference(Context):
             if d is None:
                 return Exit(ExitKind.UNDEFINED)
             self._next, self._event = s.pc + 4 & MASK, None
-            statics = {f.name for f in d.definition.statics}
-            fields = {
-                f.name: d.fields[f.name] if f.name in statics else bits(f.width, d.fields[f.name])
-                for f in d.definition.parameters
-            }
-            d.definition.run(self, fields)
+            d.definition.run(self, d.operands())
         except GuestFault as fault:
             return Exit(ExitKind.FAULT, fault=fault)
         if self._event is None or self._event.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
@@ -65,9 +60,9 @@ class Reference(Context):
         pc = self._state.pc
         if pc & 3:
             raise GuestFault(pc, AccessKind.FETCH, True)
-        self._memory.resolve(pc, AccessKind.FETCH)
+        word = self._memory.read(pc, 4, AccessKind.FETCH)
         self._state.pc = pc & (1 << 56) - 1
-        return int.from_bytes(self._memory.peek(pc, 4), "little")
+        return int.from_bytes(word, "little")
 
     # -- the machine ----------------------------------------------------------------------------------------------
     @property

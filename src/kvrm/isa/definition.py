@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvrm.isa.encoding import Cube, Diagram, EncodingError, Field, subtract
+from kvrm.values import bits
 
 
 class Static(int):
@@ -85,6 +86,15 @@ class Decoded:
     fields: dict[str, int]
     pc: int = 0
 
+    def operands(self) -> dict[str, Any]:
+        """The arguments of the word's operation: ints for static fields, known values for the others."""
+        d = self.definition
+        static = {f.name for f in d.statics}
+        return {
+            f.name: self.fields[f.name] if f.name in static else bits(f.width, self.fields[f.name])
+            for f in d.parameters
+        }
+
     def __getattr__(self, name: str) -> int:
         try:
             return self.fields[name]
@@ -94,11 +104,6 @@ class Decoded:
 
 definitions: list[Definition] = []
 _keys: dict[str, Definition] = {}
-
-
-def _where(depth: int) -> str:
-    frame = inspect.stack(0)[depth]
-    return f"{os.path.relpath(frame.filename, _package_parent())}:{frame.lineno}"
 
 
 def _package_parent() -> str:

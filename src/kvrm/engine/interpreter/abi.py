@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.engine.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
 from kvrm.machine import state as layout
 
 SLOT = 32
@@ -22,8 +22,6 @@ PAGE_BYTES = 33 * 1024
 CONVENTION = "preserve_nonecc"
 HANDLER = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1, I1, I1, I1])
 DECODER = ir.FunctionType(ir.VoidType(), [I32, I64, PTR])
-
-UNLIKELY = (1, 100_000)
 
 
 class Reason(IntEnum):

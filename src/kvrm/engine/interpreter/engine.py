@@ -13,7 +13,7 @@ from kvrm.engine.interpreter.library import library
 from kvrm.engine.reference import Reference
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot
 
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
@@ -52,6 +52,12 @@ class Interpreter:
         self._template[:, 1] = np.arange(PAGE_SLOTS) * 4
         state.set(layout.PAGE_TABLE, memory.table_address)
         state.set(layout.CODE_TABLE, self._code.address)
+
+    def prepare(self) -> None:
+        """Compile the handlers of all code that is mapped now, at once rather than one by one as they are met."""
+        for region in self._memory.regions():
+            if region.prot & Prot.X:
+                self._library.ensure_text(self._memory.peek(region.start, region.end - region.start))
 
     @property
     def retired(self) -> int:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -70,6 +69,14 @@ class Library:
                 log.info("compiling %d instruction handlers %s", len(missing), purpose)
             for segment in _build(missing):
                 self._add_segment(segment)
+
+    def ensure_text(self, text: bytes) -> None:
+        """Compile the handlers of a program's code; which programs are done is remembered on disk."""
+        done = self._directory / f"{hashlib.blake2b(text, digest_size=12).hexdigest()}.text"
+        if cache.read_checked(done) is None:
+            words = np.frombuffer(text[: len(text) & -4], "<u4").astype(np.uint32)
+            self.ensure_words(words, "for this program (once; they are kept)")
+            cache.write_checked(done, b"")
 
     def ensure_words(self, words: npt.NDArray[np.uint32], purpose: str = "") -> None:
         """Compile the handlers of all allocated words among `words`."""

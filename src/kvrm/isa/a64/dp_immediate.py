@@ -92,7 +92,7 @@ def subs_imm(m: Context, sf: Static, sh: Bits, imm12: Bits, Rn: Bits, Rd: Bits) 
 # -- Logical (immediate) --------------------------------------------------------------------------------------------------
 
 RESERVED_MASKS = " | ".join(
-    ["sf=0 N=1", "N=1 imms=111111"] + [f"N=0 imms={'1' * k}0{'1' * (5 - k)}" for k in range(1, 5)] + ["N=0 imms=11111x"]
+    ["sf=0 N=1", "N=1 imms=111111"] + [f"N=0 imms={'1' * k}0{'1' * (5 - k)}" for k in range(5)] + ["N=0 imms=11111x"]
 )
 
 

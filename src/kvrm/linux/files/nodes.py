@@ -250,7 +250,7 @@ class Directory(Node):
             found.append(child)
         return self._node(name, first, tuple(found)) if first else None
 
-    def names(self) -> dict[bytes, Entry]:
+    def names(self, process: Process) -> dict[bytes, Entry]:
         """All names but `.` and `..`, sorted."""
         merged: dict[bytes, Entry] = {}
         for lower in reversed(self.lowers):

@@ -222,7 +222,7 @@ class DirectoryFile(OpenFile):
             self._entries = None
         return offset
 
-    def list(self, room: int) -> bytes:
+    def list(self, process: Process, room: int) -> bytes:
         """The next entries as linux_dirent64 records, at most `room` bytes; b"" is the end.
 
         EINVAL if the next one does not fit.
@@ -232,7 +232,7 @@ class DirectoryFile(OpenFile):
                 raise Failure(Errno.ENOENT)
             own, up = self.node.stat(), self.node.parent.stat()
             self._entries = [(b".", own.ino, 4), (b"..", up.ino, 4)]
-            self._entries += [(name, entry.ino, entry.kind) for name, entry in self.node.names().items()]
+            self._entries += [(name, entry.ino, entry.kind) for name, entry in self.node.names(process).items()]
         records = b""
         for name, ino, kind in self._entries[self._position :]:
             record = dirent(ino, self._position + 1, kind, name)

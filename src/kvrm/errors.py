@@ -1,0 +1,30 @@
+"""The exceptions of KVRM. Guest events are never exceptions: they are stop reasons of a `Result`.
+
+KvrmError
+├── ProgramError   a file that is not a program this machine can run
+├── UsageError     an argument that makes no sense
+└── HostError      the host could not do its part; tells pc, word, disassembly and what to do
+"""
+
+from __future__ import annotations
+
+
+class KvrmError(Exception):
+    """Base of all; the message is one line."""
+
+
+class ProgramError(KvrmError):
+    """Not a program that this machine can run."""
+
+
+class UsageError(KvrmError, ValueError):
+    """An argument that makes no sense."""
+
+
+class HostError(KvrmError):
+    """The host failed while it ran a guest."""
+
+    def __init__(self, problem: str, *, pc: int, word: int | None, disassembly: str | None, advice: str) -> None:
+        at = f"pc {pc:#x}" + (f": {word:08x} {disassembly or '(unknown)'}" if word is not None else "")
+        super().__init__(f"{problem} at {at}; {advice}")
+        self.pc, self.word, self.disassembly, self.advice = pc, word, disassembly, advice

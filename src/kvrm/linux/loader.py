@@ -1,0 +1,171 @@
+"""From an ELF executable to an address space that is ready to run (as fs/binfmt_elf.c of Linux does).
+
+The layout is fixed, so that every run of a program has the same addresses:
+
+    0x0000400000  a program with fixed addresses, then its heap (brk)
+    0x5500000000  a position-independent program, then its heap
+    0x7f........  mappings (mmap), downwards from a gap below the stack
+    0x7ffffff000  end of the stack, 8 MiB
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvrm.errors import ProgramError
+from kvrm.linux import abi
+from kvrm.linux.elf import Executable, Segment
+from kvrm.memory import PAGE, VA_BITS, Image, Memory, OutOfMemory, Prot
+
+PIE_BASE: Final = 0x55_0000_0000
+STACK_TOP: Final = (1 << VA_BITS) - PAGE
+STACK_SIZE: Final = 8 << 20
+STACK_BASE: Final = STACK_TOP - STACK_SIZE
+MMAP_TOP: Final = STACK_BASE - (1 << 20)
+"""Mappings end here: the gap lets an overflowing stack fault."""
+MMAP_LOW: Final = 1 << 16
+ARGUMENT_LIMIT: Final = STACK_SIZE // 4
+_U64: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the auxiliary vector says that is not in the program."""
+
+    uid: int
+    gid: int
+    hwcap: int
+    random: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A program in memory: where it starts, its stack pointer, the start of its heap, its auxiliary vector."""
+
+    entry: int
+    sp: int
+    heap: int
+    auxv: bytes
+
+
+def load(
+    memory: Memory,
+    program: Executable,
+    interpreter: Executable | None,
+    argv: Sequence[bytes],
+    envp: Sequence[bytes],
+    path: bytes,
+    identity: Identity,
+) -> Loaded:
+    """Map `program` (found at `path`), its interpreter if it has one, and the stack.
+
+    Raises ProgramError if they do not fit.
+    """
+    try:
+        bias = _map_image(memory, program, path)
+        start = program
+        if interpreter is not None:
+            assert program.interpreter is not None
+            _map_image(memory, interpreter, program.interpreter)
+            start = interpreter
+        stack_prot = Prot.R | Prot.W | (Prot.X if program.executable_stack else Prot.NONE)
+        memory.map(STACK_BASE, STACK_SIZE, stack_prot, name="[stack]")
+        sp, auxv = _build_stack(memory, program, bias, argv, envp, path, identity)
+    except OutOfMemory as error:
+        raise ProgramError(f"{_text(path)}: does not fit in the machine's memory: {error}") from None
+    entry = start.entry + (bias if start is program else 0)
+    return Loaded(entry, sp, _page_up(program.end + bias), auxv)
+
+
+def _map_image(memory: Memory, program: Executable, path: bytes) -> int:
+    """Map all segments; returns what to add to the addresses in the file."""
+    bias = 0
+    if program.position_independent:
+        bias = (PIE_BASE & -program.align or program.align) - program.start
+    if program.end + bias > MMAP_TOP:
+        raise ProgramError(f"{_text(path)}: the program does not fit below the stack at {MMAP_TOP:#x}")
+    image = Image(program.data, _text(path))
+    for segment in program.segments:
+        _map_segment(memory, segment, bias, image)
+    return bias
+
+
+def _map_segment(memory: Memory, segment: Segment, bias: int, image: Image) -> None:
+    start = (segment.vaddr + bias) & -PAGE
+    file_end = segment.vaddr + bias + segment.filesz
+    zero_start, end = _page_up(file_end), _page_up(segment.end + bias)
+    if segment.filesz:
+        offset = segment.offset & -PAGE
+        memory.map(start, zero_start - start, segment.prot, image, offset, image.name)
+        start = zero_start
+        if segment.memsz > segment.filesz and zero_start > file_end:
+            memory.poke(file_end, bytes(zero_start - file_end))
+    if end > start:
+        memory.map(start, end - start, segment.prot)
+
+
+def _build_stack(
+    memory: Memory,
+    program: Executable,
+    bias: int,
+    argv: Sequence[bytes],
+    envp: Sequence[bytes],
+    path: bytes,
+    identity: Identity,
+) -> tuple[int, bytes]:
+    """Strings, auxiliary vector, environment and arguments, from the top of the stack down."""
+    if sum(len(text) + 9 for text in (*argv, *envp, path)) > ARGUMENT_LIMIT:
+        raise ProgramError(f"{_text(path)}: argument list too long (the limit is {ARGUMENT_LIMIT} bytes)")
+    top = STACK_TOP - 8
+    strings: list[bytes] = [text + b"\0" for text in (*argv, *envp, path)]
+    addresses = []
+    at = top - sum(map(len, strings))
+    block_start = at
+    for text in strings:
+        addresses.append(at)
+        at += len(text)
+    memory.poke(block_start, b"".join(strings))
+
+    platform = (block_start & -16) - 16
+    memory.poke(platform, b"aarch64\0")
+    random = platform - 16
+    memory.poke(random, identity.random)
+
+    auxv = [
+        (abi.AT_HWCAP, identity.hwcap),
+        (abi.AT_PAGESZ, PAGE),
+        (abi.AT_CLKTCK, abi.CLOCK_TICKS),
+        (abi.AT_PHDR, program.phdr + bias if program.phdr else 0),
+        (abi.AT_PHENT, 56),
+        (abi.AT_PHNUM, program.phnum),
+        (abi.AT_BASE, 0),
+        (abi.AT_FLAGS, 0),
+        (abi.AT_ENTRY, program.entry + bias),
+        (abi.AT_UID, identity.uid),
+        (abi.AT_EUID, identity.uid),
+        (abi.AT_GID, identity.gid),
+        (abi.AT_EGID, identity.gid),
+        (abi.AT_SECURE, 0),
+        (abi.AT_RANDOM, random),
+        (abi.AT_HWCAP2, 0),
+        (abi.AT_EXECFN, addresses[-1]),
+        (abi.AT_PLATFORM, platform),
+        (abi.AT_NULL, 0),
+    ]
+    vector = [value & _U64 for pair in auxv for value in pair]
+    arguments, environment = addresses[: len(argv)], addresses[len(argv) : -1]
+    words = [len(argv), *arguments, 0, *environment, 0, *vector]
+    sp = (random - 8 * len(words)) & -16
+    memory.poke(sp, struct.pack(f"<{len(words)}Q", *words))
+    return sp, struct.pack(f"<{len(vector)}Q", *vector)
+
+
+def _page_up(address: int) -> int:
+    return (address + PAGE - 1) & -PAGE
+
+
+def _text(path: bytes) -> str:
+    return path.decode(errors="surrogateescape")
