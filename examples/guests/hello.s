@@ -1,4 +1,5 @@
 // The smallest useful program: two system calls, no stack, no data segment.
+    .file "hello.s"
     .globl _start
 _start:
     mov x0, #1              // standard output

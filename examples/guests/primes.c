@@ -1,7 +1,7 @@
 /* usage: primes [limit]: counts the primes below the limit (1,000,000) with a sieve and prints the largest. */
 #include "start.h"
 
-#define MOST 4000000
+#define MOST 16000000
 
 static unsigned char composite[MOST];
 

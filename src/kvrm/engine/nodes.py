@@ -68,9 +68,9 @@ def compute(e: Emitter, leaves: dict[str, ir.Value], value: Bits, memo: dict[int
 
 
 class RunNode(Node):
-    """A run-time value: an LLVM value in the handler being built."""
+    """A run-time value: an LLVM value in the handler being built, and the primitive that made it."""
 
-    __slots__ = ("value",)
+    __slots__ = ("args", "row", "value")
 
-    def __init__(self, stage: Any, value: ir.Value) -> None:
-        self.stage, self.value = stage, value
+    def __init__(self, stage: Any, value: ir.Value, row: str = "", args: Sequence[Bits] = ()) -> None:
+        self.stage, self.value, self.row, self.args = stage, value, row, args

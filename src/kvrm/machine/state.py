@@ -25,7 +25,7 @@ REASON, IP, PC, ADDRESS, KIND, WORD, REMAINING, HORIZON = (EXIT_OFFSET + 8 * i f
 IP is the address of the predecoded slot to continue at, or 0 when PC says it. HORIZON is the retired count at which
 REMAINING would be zero."""
 
-PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, HANDLERS = (TABLE_OFFSET + 8 * i for i in range(5))
+PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, DECODERS = (TABLE_OFFSET + 8 * i for i in range(5))
 """Offsets of host addresses: the guest page table, predecoded pages, and the decode tables."""
 
 

@@ -6,7 +6,8 @@ from enum import IntEnum
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
+from kvrm.engine.emitter import I8, I32, I64, PTR, UNLIKELY, Emitter
+from kvrm.engine.interpreter import flags
 from kvrm.machine import state as layout
 
 SLOT = 32
@@ -19,8 +20,11 @@ SLOT_PER_PC = SLOT // 4
 PAGE_BYTES = 33 * 1024
 """Distance between the slots of two pages."""
 
+NO_CODE = 8 * ((1 << 27) - 1)
+"""Offset in the code table of the page that never has code: the last one of the address space."""
+
 CONVENTION = "preserve_nonecc"
-HANDLER = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I1, I1, I1, I1])
+HANDLER = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, I64, I64, I64])
 DECODER = ir.FunctionType(ir.VoidType(), [I32, I64, PTR])
 
 
@@ -73,7 +77,7 @@ class Function:
                 self.leave(Reason.BUDGET, ip, budget)
         self.tail(e.load_at(ip, 0, PTR), ip, budget)
 
-    def jump(self, target: ir.Value, cost: int = 1, aligned: bool = False) -> None:
+    def jump(self, target: ir.Value, cost: int = 1) -> None:
         """Retire and continue at the guest address `target`, or leave if its page is not predecoded."""
         e = self.e
         page = e.lshr(target, ir.Constant(I64, 12))
@@ -82,10 +86,8 @@ class Function:
             e.branch(lost)
         table = e.load_at(self.state, layout.CODE_TABLE, PTR)
         slots = e.load_at(table, e.shl(page, ir.Constant(I64, 3)), PTR)
-        bad = e.icmp_unsigned("==", slots, ir.Constant(PTR, None))
-        if not aligned:
-            odd = e.icmp_unsigned("!=", e.and_(target, ir.Constant(I64, 3)), ir.Constant(I64, 0))
-            bad = e.or_(bad, odd)
+        odd = e.icmp_unsigned("!=", e.and_(target, ir.Constant(I64, 3)), ir.Constant(I64, 0))
+        bad = e.or_(e.icmp_unsigned("==", slots, ir.Constant(PTR, None)), odd)
         found = e.append_basic_block("found")
         unlikely(e.cbranch(bad, lost, found))
         e.position_at_end(lost)
@@ -121,7 +123,7 @@ def exit_function(module: ir.Module) -> ir.Function:
     e = f.e
     e.store_at(f.ip, f.state, layout.IP)
     e.store_at(f.budget, f.state, layout.REMAINING)
-    for i, flag in enumerate(f.flags):
+    for i, flag in enumerate(flags.read(e, f.flags)):
         e.store_at(e.zext(flag, I8), f.state, layout.FLAGS_OFFSET + i)
     e.ret_void()
     return f.fn

@@ -8,7 +8,7 @@ from collections.abc import Set
 import numpy as np
 
 from kvrm.engine.exits import Exit, ExitKind
-from kvrm.engine.interpreter.abi import PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.abi import NO_CODE, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.interpreter.library import library
 from kvrm.engine.reference import Reference
 from kvrm.machine import state as layout
@@ -88,7 +88,7 @@ class Interpreter:
         s = self._state
         if self._version != self._library.version:
             self._version = self._library.version
-            for offset, address in zip((layout.BUCKETS, layout.CANDIDATES, layout.HANDLERS), self._library.tables):
+            for offset, address in zip((layout.BUCKETS, layout.CANDIDATES, layout.DECODERS), self._library.tables):
                 s.set(offset, address)
         s.set(layout.HORIZON, self.retired + budget)
         s.set(layout.REMAINING, budget)
@@ -140,7 +140,7 @@ class Interpreter:
 
     def _predecode(self, pc: int) -> None:
         """Give the page of `pc` its slots, all undecoded; GuestFault if it cannot be executed."""
-        if pc & 3:
+        if pc & 3 or (pc >> 12) * 8 == NO_CODE:
             raise GuestFault(pc, AccessKind.FETCH, True)
         self._memory.resolve(pc, AccessKind.FETCH)
         pc &= (1 << 56) - 1

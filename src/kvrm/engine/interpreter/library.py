@@ -41,9 +41,9 @@ class Library:
         self._directory = directory
         self._lock = threading.RLock()
         self._loader = native.Loader()
-        self._known: dict[Variant, int] = {}
+        self._known: set[Variant] = set()
         self._rows: list[npt.NDArray[np.uint32]] = []
-        self._records = np.zeros((0, 2), np.uint64)
+        self._decoders = np.zeros(0, np.uint64)
         self.version = 0
         self._load_segments()
         if "runtime" not in self._segments:
@@ -56,13 +56,13 @@ class Library:
     # -- what handlers use ----------------------------------------------------------------------------------------
     @property
     def tables(self) -> tuple[int, int, int]:
-        """Host addresses of buckets, candidates and handler records; valid while `version` stays."""
-        return self._buckets.ctypes.data, self._candidates.ctypes.data, self._records.ctypes.data
+        """Host addresses of buckets, candidates and decoders; valid while `version` stays."""
+        return self._buckets.ctypes.data, self._candidates.ctypes.data, self._decoders.ctypes.data
 
     def ensure(self, variants: Iterable[Variant], purpose: str = "") -> None:
         """Compile those that are not there yet."""
         with self._lock:
-            missing = sorted(set(variants) - self._known.keys())
+            missing = sorted(set(variants) - self._known)
             if not missing:
                 return
             if purpose:
@@ -107,16 +107,15 @@ class Library:
             return
         self._segments.add(head["name"])
         self._loader.load(data[code_at:])
-        variants: list[Variant] = [(k, tuple(s)) for k, s in head["variants"]]
+        variants: set[Variant] = {(k, tuple(s)) for k, s in head["variants"]}
         if not variants:
             return
         table = self._loader.address(f"table_{head['name']}")
-        records = np.frombuffer(ctypes.string_at(table, 16 * len(variants)), np.uint64).reshape(-1, 2)
+        decoders = np.frombuffer(ctypes.string_at(table, 8 * len(variants)), np.uint64)
         rows = np.frombuffer(data[rows_at:code_at], np.uint32).reshape(-1, 4).copy()
-        rows[:, 3] += len(self._records)
-        for i, v in enumerate(variants):
-            self._known.setdefault(v, len(self._records) + i)
-        self._records = np.concatenate([self._records, records])
+        rows[:, 3] += len(self._decoders)
+        self._known |= variants
+        self._decoders = np.concatenate([self._decoders, decoders])
         self._rows.append(rows)
 
     def _refresh(self) -> None:
@@ -167,7 +166,7 @@ def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[li
     for number, (key, statics) in enumerate(variants):
         d = definition_of(key)
         label = "/".join([key, *(f"{f.name}={v}" for f, v in zip(d.statics, statics, strict=True))])
-        addresses += build_handler(module, label, d, statics)
+        addresses.append(build_handler(module, label, d, statics))
         for cube in subtract(d.variant_cube(statics), d.unallocated):
             rows += [[k, cube.mask, cube.value, number] for k in bucket_keys(cube)]
     t = ir.ArrayType(PTR, len(addresses))

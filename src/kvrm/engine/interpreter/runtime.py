@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, OPERANDS, Function, Reason
 from kvrm.engine.interpreter.memory import entry, host_address
 from kvrm.isa.definition import BUCKET_SHIFT
@@ -14,8 +15,6 @@ from kvrm.memory import PAGE, X_BIT
 CANDIDATE = 12
 """Bytes of a candidate: mask, value and handler number, 32 bits each. A bucket is two 32-bit numbers: first candidate
 and the one after the last."""
-RECORD = 16
-"""Bytes of a handler record: addresses of the handler and of its decoder."""
 
 
 def build_runtime(module: ir.Module) -> None:
@@ -24,7 +23,7 @@ def build_runtime(module: ir.Module) -> None:
     _enter(module, start)
     _undecoded(module)
     f = Function(module, "next_page", linkage="external")
-    f.jump(f.e.load_at(f.ip, OPERANDS, I64), cost=0, aligned=True)
+    f.jump(f.e.load_at(f.ip, OPERANDS, I64), cost=0)
     f = Function(module, "breakpoint", linkage="external")
     f.leave(Reason.BREAKPOINT, f.ip, f.budget)
 
@@ -41,13 +40,13 @@ def _enter(module: ir.Module, start: ir.Function) -> None:
     e = Emitter(fn.append_basic_block("entry"))
     state = fn.args[0]
     budget = e.load_at(state, layout.REMAINING, I64)
-    flags = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
-    e.call(start, [state, ir.Constant(PTR, None), budget, *flags], cconv=CONVENTION)
+    nzcv = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
+    e.call(start, [state, ir.Constant(PTR, None), budget, *flags.from_bits(e, *nzcv)], cconv=CONVENTION)
     e.ret_void()
 
 
 def _undecoded(module: ir.Module) -> None:
-    """Find the handler of this slot's word, let its decoder fill the slot, and run it."""
+    """Find the decoder of this slot's word, let it fill the slot, and run that."""
     f = Function(module, "undecoded", linkage="external")
     e = f.e
     pc = e.load_at(f.ip, OPERANDS, I64)
@@ -60,15 +59,12 @@ def _undecoded(module: ir.Module) -> None:
     f.leave(Reason.CODE, f.ip, f.budget)
     e.position_at_end(fetch)
     word = e.load(host_address(e, found, e.and_(pc, ir.Constant(I64, PAGE - 1))), typ=I32, align=4)
-    handler = _search(f, word)
-    e.call(_Decoder(e.load_at(handler, 8, PTR)), [word, pc, f.ip])
-    code = e.load_at(handler, 0, PTR)
-    e.store_at(code, f.ip, 0)
-    f.tail(code, f.ip, f.budget)
+    e.call(_Decoder(_search(f, word)), [word, pc, f.ip])
+    f.tail(e.load_at(f.ip, 0, PTR), f.ip, f.budget)
 
 
 def _search(f: Function, word: ir.Value) -> ir.Value:
-    """The handler record of `word`; leaves with HANDLER if there is none yet."""
+    """The address of the decoder of `word`; leaves with HANDLER if there is none yet."""
     e = f.e
     bucket = e.shl(e.zext(e.lshr(word, ir.Constant(I32, BUCKET_SHIFT)), I64), ir.Constant(I64, 3))
     buckets = e.load_at(f.state, layout.BUCKETS, PTR)
@@ -94,7 +90,7 @@ def _search(f: Function, word: ir.Value) -> ir.Value:
     f.leave(Reason.HANDLER, f.ip, f.budget, WORD=e.zext(word, I64))
     e.position_at_end(hit)
     number = e.zext(e.load_at(row, 8, I32), I64)
-    return e.at(e.load_at(f.state, layout.HANDLERS, PTR), e.mul(number, ir.Constant(I64, RECORD)))
+    return e.load_at(e.load_at(f.state, layout.DECODERS, PTR), e.shl(number, ir.Constant(I64, 3)), PTR)
 
 
 class _Decoder:

@@ -7,12 +7,15 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, Emitter, constant, integer
+from kvrm.engine.emitter import I64, PTR, Emitter, constant, integer
+from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import (
     DECODER,
     OPERAND_BYTES,
     OPERANDS,
+    NO_CODE,
     SLOT,
+    SLOT_PER_PC,
     Function,
     Reason,
 )
@@ -21,6 +24,7 @@ from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition
 from kvrm.machine import state as layout
+from kvrm.memory import VA_BITS
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
 
 EVENTS = {
@@ -41,15 +45,16 @@ class HandlerStage(Context):
 
     level = 2
 
-    def __init__(self, module: ir.Module, name: str, slow: ir.Function | None) -> None:
+    def __init__(self, module: ir.Module, name: str, slow: ir.Function | None, near: bool = False) -> None:
         super().__init__()
-        self._slow = slow
+        self._slow, self._near = slow, near
         self._f = Function(module, name)
         self._loads = self._f.e.block
         self._entry = self._f.fn.append_basic_block("body")
         self._f.e.position_at_end(self._entry)
         self._static = StaticStage()
-        self._operands: dict[int, tuple[StaticNode, int, ir.Value]] = {}
+        self._operands: dict[int, ir.Value] = {}
+        self._stored: list[tuple[StaticNode, int]] = []
         self._used = 0
         self._next: tuple[Bits, Bits | None] | None = None
         self._event: tuple[Event, Bits] | None = None
@@ -72,8 +77,8 @@ class HandlerStage(Context):
         """The handler."""
         return self._f.fn
 
-    def decoder(self, module: ir.Module, name: str, definition: Definition) -> ir.Function:
-        """The function that fills this handler's operands from a word and its address."""
+    def decoder(self, module: ir.Module, name: str, definition: Definition, near: HandlerStage | None) -> ir.Function:
+        """The function that fills a slot from a word and its address: this handler (or `near`) and its operands."""
         fn = ir.Function(module, DECODER, name)
         fn.linkage = "internal"
         word, pc, slot = fn.args
@@ -82,13 +87,34 @@ class HandlerStage(Context):
         for f in definition.parameters:
             shifted = e.lshr(word, ir.Constant(word.type, f.low)) if f.low else word
             leaves[f.name] = e.trunc(shifted, ir.IntType(f.width))
+        if near is not None:
+            target = self._target(e, leaves)
+            other_page = e.lshr(e.xor(target, pc), ir.Constant(I64, 12))
+            same = e.icmp_unsigned("==", other_page, ir.Constant(I64, 0))
+            with e.if_then(same):
+                near._fill(e, leaves, slot)
+                e.ret_void()
+        self._fill(e, leaves, slot)
+        e.ret_void()
+        return fn
+
+    @property
+    def has_static_target(self) -> bool:
+        """Whether the handler ends with a branch whose target predecoding knows."""
+        return self._next is not None and isinstance(self._next[0].payload, StaticNode)
+
+    def _target(self, e: Emitter, leaves: dict[str, ir.Value]) -> ir.Value:
+        assert self._next is not None
+        return compute(e, leaves, self._next[0], {})
+
+    def _fill(self, e: Emitter, leaves: dict[str, ir.Value], slot: ir.Value) -> None:
+        """Store the handler and its operands to a slot; the pc in an undecoded slot was read before."""
         memo: dict[int, ir.Value] = {}
-        for node, offset, _ in self._operands.values():
+        e.store_at(self._f.fn, slot, 0)
+        for node, offset in self._stored:
             value = compute(e, leaves, Bits(node.width, node), memo)
             t = ir.IntType(_operand_width(node.width))
             e.store_at(value if value.type == t else e.zext(value, t), slot, OPERANDS + offset, align=1)
-        e.ret_void()
-        return fn
 
     def _finish(self) -> None:
         f = self._f
@@ -114,13 +140,31 @@ class HandlerStage(Context):
             f.e.position_at_end(fall)
             f.advance(following)
             f.e.position_at_end(taken)
-        f.jump(self.value(target), aligned=isinstance(target.payload, StaticNode))
+        if self._near:
+            delta = (target - self.pc).trunc(32) * SLOT_PER_PC
+            f.advance(f.e.at(f.ip, f.e.sext(self.value(delta), I64)))
+        elif isinstance(target.payload, StaticNode):
+            self._jump_far(target)
+        else:
+            f.jump(self.value(target))
+
+    def _jump_far(self, target: Bits) -> None:
+        """To a known address on another page: predecoding has found where in the code table to look."""
+        inside = target.ult(1 << VA_BITS)
+        row = cond(inside, (target.lsr(12) * 8).trunc(32), bits(32, NO_CODE))
+        f, e = self._f, self._f.e
+        table = e.load_at(f.state, layout.CODE_TABLE, PTR)
+        slots = e.load_at(table, e.zext(self.value(row), I64), PTR)
+        with e.if_then(e.icmp_unsigned("==", slots, ir.Constant(PTR, None)), likely=False):
+            f.leave(Reason.CODE, None, e.sub(f.budget, ir.Constant(I64, 1)), PC=self.value(target))
+        offset = (target & 4095).trunc(32) * SLOT_PER_PC
+        f.advance(e.at(slots, e.zext(self.value(offset), I64)))
 
     # -- values ---------------------------------------------------------------------------------------------------
     def apply(self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]) -> Node:
         """Emit a primitive."""
         values = [self.value(a) for a in args]
-        return RunNode(self, row.emit(self._f.e, integer(width, lanes), *values, *attrs))
+        return RunNode(self, row.emit(self._f.e, integer(width, lanes), *values, *attrs), row.name, args)
 
     def value(self, b: Bits) -> ir.Value:
         """The LLVM value of `b`; a predecode value becomes an operand."""
@@ -133,16 +177,34 @@ class HandlerStage(Context):
 
     def _operand(self, node: StaticNode) -> ir.Value:
         if id(node) not in self._operands:
-            width = _operand_width(node.width)
-            if self._used + width // 8 > OPERAND_BYTES or node.lanes > 1:
-                raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
-            e = self._f.e
-            with e.goto_block(self._loads):
-                raw = e.load_at(self._f.ip, OPERANDS + self._used, ir.IntType(width), align=1)
-                value = raw if node.width == width else e.trunc(raw, ir.IntType(node.width))
-            self._operands[id(node)] = (node, self._used, value)
-            self._used += width // 8
-        return self._operands[id(node)][2]
+            self._operands[id(node)] = self._extended(node) or self._loaded(node)
+        return self._operands[id(node)]
+
+    def _extended(self, node: StaticNode) -> ir.Value | None:
+        """A zero-extended value is kept narrow in the slot; LLVM then knows its range too."""
+        if isinstance(node.row, str) or node.row.name != "zext" or node.lanes > 1:
+            return None
+        inner = node.args[0].payload
+        if not isinstance(inner, StaticNode):
+            return None
+        narrow = self._operand(inner)
+        with self._f.e.goto_block(self._loads):
+            return self._f.e.zext(narrow, ir.IntType(node.width))
+
+    def _loaded(self, node: StaticNode) -> ir.Value:
+        width = _operand_width(node.width)
+        if self._used + width // 8 > OPERAND_BYTES or node.lanes > 1:
+            raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
+        e, t = self._f.e, ir.IntType(width)
+        with e.goto_block(self._loads):
+            raw = e.load_at(self._f.ip, OPERANDS + self._used, t, align=1)
+            if node.width < width:
+                limits = [ir.Constant(t, 0), ir.Constant(t, 1 << node.width)]
+                raw.set_metadata("range", self._f.fn.module.add_metadata(limits))
+                raw = e.trunc(raw, ir.IntType(node.width))
+        self._stored.append((node, self._used))
+        self._used += width // 8
+        return raw
 
     def _wrap(self, value: ir.Value, width: int) -> Bits:
         return Bits(width, RunNode(self, value))
@@ -201,14 +263,14 @@ class HandlerStage(Context):
 
     def read_flags(self) -> Flags:
         """The flags travel in registers from handler to handler."""
-        n, z, c, v = (self._wrap(f, 1) for f in self._f.flags)
+        n, z, c, v = (self._wrap(f, 1) for f in flags.read(self._f.e, self._f.flags))
         return n, z, c, v
 
     def write_flags(self, nzcv: Flags) -> None:
         """Pass the new flags on."""
         if any(f.width != 1 for f in nzcv):
             raise StagingError("a flag has one bit")
-        self._f.flags = [self.value(f) for f in nzcv]
+        self._f.flags = flags.write(self._f.e, nzcv, [self.value(f) for f in nzcv])
 
     def read_system(self, register: System) -> Bits:
         """Load from the state."""
@@ -262,17 +324,16 @@ def _operand_width(width: int) -> int:
     raise StagingError(f"an operand of {width} bits")
 
 
-def build_handler(module: ir.Module, name: str, definition: Definition, statics: Sequence[int]) -> tuple[Any, Any]:
-    """The handler and decoder functions of one variant."""
-    probe = ir.Module(name="probe")
-    slow = HandlerStage(probe, "probe", None)
-    slow.build(definition, statics)
-    twin: ir.Function | None = None
-    if slow.touches_memory:
-        stage = HandlerStage(module, f"{name}.slow", None)
+def build_handler(module: ir.Module, name: str, definition: Definition, statics: Sequence[int]) -> ir.Function:
+    """Emit one variant's handlers; the decoder that chooses among them and fills the slot."""
+
+    def build(into: ir.Module, suffix: str, slow: ir.Function | None, near: bool = False) -> HandlerStage:
+        stage = HandlerStage(into, name + suffix, slow, near)
         stage.build(definition, statics)
-        stage.function.attributes.add("cold")
-        twin = stage.function
-    stage = HandlerStage(module, name, twin)
-    stage.build(definition, statics)
-    return stage.function, stage.decoder(module, f"{name}.decode", definition)
+        return stage
+
+    trial = build(ir.Module(name="trial"), "", None)
+    twin = build(module, ".slow", None).function if trial.touches_memory else None
+    stage = build(module, "", twin)
+    near = build(module, ".near", twin, near=True) if trial.has_static_target else None
+    return stage.decoder(module, f"{name}.decode", definition, near)

@@ -68,7 +68,7 @@ class FileSystem:
         parts = _parts(path)
         there: Node | None = self.root
         if parts:
-            parent = self._ancestor(parts[:-1])
+            parent = self._directory(parts[:-1])
             there = None if writable else parent.lookup(parts[-1])
         if not isinstance(there, Directory):
             parent.entries[parts[-1]] = Directory(parts[-1], parent, None, (location,))
@@ -85,11 +85,22 @@ class FileSystem:
         for part in above:
             here = here.lookup(part) if isinstance(here, Directory) else here
         if here is None or isinstance(here, Directory):
-            parent = self._ancestor(tuple(above))
+            parent = self._directory(tuple(above))
             if not parent.on_host and parent.lookup(name) is None:
                 parent.entries[name] = node
 
-    def _ancestor(self, parts: Parts) -> Directory:
+    def ensure_directory(self, path: bytes, mode: int) -> None:
+        """Make a directory of the guest's own, unless something has that path."""
+        *above, name = _parts(path)
+        parent = self._directory(tuple(above))
+        if parent.lookup(name) is None:
+            parent.entries[name] = Directory(name, parent, self.status(stat.S_IFDIR | mode, nlink=2, size=4096))
+
+    def ancestor(self, path: bytes) -> Directory:
+        """The directory at `path`, where something was shown."""
+        return self._directory(_parts(path))
+
+    def _directory(self, parts: Parts) -> Directory:
         """The directory at `parts`; where there is none, one that shows only what is put into it."""
         here = self.root
         for depth, name in enumerate(parts):

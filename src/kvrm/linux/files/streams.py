@@ -14,6 +14,7 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import NodeCopies
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
+from kvrm.linux.outcome import deadlock
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -170,7 +171,7 @@ class PipeEnd(OpenFile):
         if not pipe.data and pipe.writers and size:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            process.deadlock("it reads from an empty pipe that nobody else can write to")
+            deadlock("it reads from an empty pipe that nobody else can write to")
         data, pipe.data = pipe.data[:size], pipe.data[size:]
         return data
 
@@ -184,9 +185,9 @@ class PipeEnd(OpenFile):
         if room < min(len(data), 4096) or not room:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            process.deadlock("it writes to a full pipe that nobody else can read from")
+            deadlock("it writes to a full pipe that nobody else can read from")
         if len(data) > room and not self.flags & abi.O_NONBLOCK:
-            process.deadlock("it writes more to a pipe than fits, and nobody else can read from it")
+            deadlock("it writes more to a pipe than fits, and nobody else can read from it")
         pipe.data += data[:room]
         return min(room, len(data))
 

@@ -1,0 +1,119 @@
+"""Load/store exclusive and load-acquire/store-release (Arm ARM C4.1.88, B2.9).
+
+The local monitor is two registers: an address (without its tag) and a size in bytes, 0 while it is not armed. Lanes run
+one instruction at a time, so acquire and release add nothing but the check of alignment.
+"""
+
+from __future__ import annotations
+
+from kvrm.isa.context import Context, System
+from kvrm.isa.definition import insn
+from kvrm.values import Bits, bits, concat, cond
+
+UNTAGGED = (1 << 56) - 1
+
+
+def arm_monitor(m: Context, address: Bits, size: int) -> None:
+    """AArch64.SetExclusiveMonitors() for `size` bytes."""
+    m.sys[System.MONITOR_ADDRESS] = address & UNTAGGED
+    m.sys[System.MONITOR_SIZE] = bits(64, size)
+
+
+def clear_monitor(m: Context) -> None:
+    """ClearExclusiveLocal()"""
+    m.sys[System.MONITOR_SIZE] = bits(64, 0)
+
+
+def _store_if_armed(m: Context, address: Bits, value: Bits, Rs: Bits) -> None:
+    """Store, with status 0 in Rs, if the monitor is armed for just this access; else status 1. It is disarmed anyway.
+
+    The monitor is looked at first, so what cannot pass cannot fault; and only an aligned address can pass.
+    """
+    same_size = m.sys[System.MONITOR_SIZE].eq(value.width // 8)
+    passes = same_size & m.sys[System.MONITOR_ADDRESS].eq(address & UNTAGGED)
+    m.store_if(passes, address, value)
+    clear_monitor(m)
+    m.x[Rs, 32] = cond(passes, bits(32, 0), 1)
+
+
+# -- Single registers -----------------------------------------------------------------------------------------------------
+
+
+def load_exclusive(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
+    """LDXR, LDAXR of n bits."""
+    address = m.xsp[Rn, 64]
+    m.require_aligned(address, n // 8)
+    value = m.mem[address, n]
+    arm_monitor(m, address, n // 8)
+    m.x[Rt, 64] = value.zext(64)
+
+
+def store_exclusive(m: Context, Rs: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
+    """STXR, STLXR of n bits."""
+    _store_if_armed(m, m.xsp[Rn, 64], m.x[Rt, n], Rs)
+
+
+def load_acquire(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
+    """LDAR of n bits."""
+    address = m.xsp[Rn, 64]
+    m.require_aligned(address, n // 8)
+    m.x[Rt, 64] = m.mem[address, n].zext(64)
+
+
+def store_release(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
+    """STLR of n bits."""
+    address = m.xsp[Rn, 64]
+    m.require_aligned(address, n // 8)
+    m.mem[address, n] = m.x[Rt, n]
+
+
+for _name, _fields, _status, _operation in (
+    ("STXR", "000 Rs:5 0 Rt2:5", "{Rs:W}, ", store_exclusive),
+    ("STLXR", "000 Rs:5 1 Rt2:5", "{Rs:W}, ", store_exclusive),
+    ("LDXR", "010 11111 0 11111", "", load_exclusive),
+    ("LDAXR", "010 11111 1 11111", "", load_exclusive),
+    ("STLR", "100 11111 1 11111", "", store_release),
+    ("LDAR", "110 11111 1 11111", "", load_acquire),
+):
+    for _log, _suffix, _register in ((0, "B", "W"), (1, "H", "W"), (2, "", "W"), (3, "", "X")):
+        _full = _name + _suffix
+        insn(
+            _full,
+            f"{_log:02b} 001000 {_fields} Rn:5 Rt:5",
+            f"{_full.lower()} {_status}{{Rt:{_register}}}, [{{Rn:Xsp}}]",
+            key=f"{_full.lower()}_{_register.lower()}",
+            n=8 << _log,
+        )(_operation)
+
+# -- Pairs ----------------------------------------------------------------------------------------------------------------
+
+
+def load_exclusive_pair(m: Context, Rt2: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
+    """LDXP, LDAXP of two registers of n bits."""
+    address = m.xsp[Rn, 64]
+    m.require_aligned(address, n // 4)
+    both = m.mem[address, 2 * n]
+    arm_monitor(m, address, n // 4)
+    m.x[Rt, n] = both[n - 1 : 0]
+    m.x[Rt2, n] = both[2 * n - 1 : n]
+
+
+def store_exclusive_pair(m: Context, Rs: Bits, Rt2: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
+    """STXP, STLXP of two registers of n bits."""
+    _store_if_armed(m, m.xsp[Rn, 64], concat(m.x[Rt2, n], m.x[Rt, n]), Rs)
+
+
+for _name, _load, _ordered, _status, _operation in (
+    ("STXP", 0, 0, "{Rs:W}, ", store_exclusive_pair),
+    ("STLXP", 0, 1, "{Rs:W}, ", store_exclusive_pair),
+    ("LDXP", 1, 0, "", load_exclusive_pair),
+    ("LDAXP", 1, 1, "", load_exclusive_pair),
+):
+    for _sz, _register in ((0, "W"), (1, "X")):
+        insn(
+            _name,
+            f"1 {_sz} 001000 0 {_load} 1 Rs:5 {_ordered} Rt2:5 Rn:5 Rt:5",
+            f"{_name.lower()} {_status}{{Rt:{_register}}}, {{Rt2:{_register}}}, [{{Rn:Xsp}}]",
+            key=f"{_name.lower()}_{_register.lower()}",
+            n=32 << _sz,
+        )(_operation)

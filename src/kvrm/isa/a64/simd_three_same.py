@@ -1,0 +1,171 @@
+"""Advanced SIMD three same, and scalar three same: the integer part (Arm ARM C4.1.96)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kvrm.isa.a64 import simd_lanes as lanes
+from kvrm.isa.a64.simd_common import key_of, mnemonic_of, settle, without_sizes
+from kvrm.isa.a64.simd_lanes import mask_if
+from kvrm.isa.context import Context
+from kvrm.isa.definition import Alias, Decoded, Static, insn
+from kvrm.values import Bits
+
+VECTOR = "0 Q {} 01110 size:2 1 Rm:5 {} 1 Rn:5 Rd:5"
+SCALAR = "01 {} 11110 size:2 1 Rm:5 {} 1 Rn:5 Rd:5"
+VECTORS = " {Rd:vector}, {Rn:vector}, {Rm:vector}"
+SCALARS = " {Rd:scalar}, {Rn:scalar}, {Rm:scalar}"
+
+
+def _vector(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
+    n = 128 if Q else 64
+    m.v[Rd, n] = settle(m, op(m.v[Rn, n].split(8 << size), m.v[Rm, n].split(8 << size)))
+
+
+def _scalar(m: Context, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
+    n = 8 << size
+    m.v[Rd, n] = settle(m, op(m.v[Rn, n], m.v[Rm, n]))
+
+
+def _accumulate(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Ternary) -> None:
+    n = 128 if Q else 64
+    d, a, b = (m.v[r, n].split(8 << size) for r in (Rd, Rn, Rm))
+    m.v[Rd, n] = settle(m, op(d, a, b))
+
+
+def _define(u: int, code: str, name: str, sizes: str, scalar_sizes: str, op: lanes.Binary) -> None:
+    text = mnemonic_of(name)
+    insn(
+        name, VECTOR.format(u, code), text + VECTORS, key=key_of(name), unallocated=without_sizes(sizes), op=op
+    )(_vector)
+    if scalar_sizes:
+        holes = without_sizes(scalar_sizes, vector=False)
+        insn(
+            name, SCALAR.format(u, code), text + SCALARS, key=key_of(name, "scalar"), unallocated=holes, op=op
+        )(_scalar)
+
+
+# -- Two operands, element by element -------------------------------------------------------------------------------------
+
+ROWS: Sequence[tuple[int, str, str, str, str, lanes.Binary]] = (
+    (0, "00000", "SHADD", "bhs", "", lambda a, b: (a & b) + (a ^ b).asr(1)),
+    (1, "00000", "UHADD", "bhs", "", lambda a, b: (a & b) + (a ^ b).lsr(1)),
+    (0, "00001", "SQADD", "bhsd", "bhsd", lanes.add_signed),
+    (1, "00001", "UQADD", "bhsd", "bhsd", lanes.add_unsigned),
+    (0, "00010", "SRHADD", "bhs", "", lambda a, b: (a | b) - (a ^ b).asr(1)),
+    (1, "00010", "URHADD", "bhs", "", lambda a, b: (a | b) - (a ^ b).lsr(1)),
+    (0, "00100", "SHSUB", "bhs", "", lambda a, b: (a ^ b).asr(1) - (~a & b)),
+    (1, "00100", "UHSUB", "bhs", "", lambda a, b: (a ^ b).lsr(1) - (~a & b)),
+    (0, "00101", "SQSUB", "bhsd", "bhsd", lanes.sub_signed),
+    (1, "00101", "UQSUB", "bhsd", "bhsd", lanes.sub_unsigned),
+    (0, "00110", "CMGT (register)", "bhsd", "d", lambda a, b: mask_if(a.sgt(b), a.width)),
+    (1, "00110", "CMHI (register)", "bhsd", "d", lambda a, b: mask_if(a.ugt(b), a.width)),
+    (0, "00111", "CMGE (register)", "bhsd", "d", lambda a, b: mask_if(a.sge(b), a.width)),
+    (1, "00111", "CMHS (register)", "bhsd", "d", lambda a, b: mask_if(a.uge(b), a.width)),
+    (0, "10001", "CMTST", "bhsd", "d", lambda a, b: mask_if((a & b).ne(0), a.width)),
+    (1, "10001", "CMEQ (register)", "bhsd", "d", lambda a, b: mask_if(a.eq(b), a.width)),
+    (0, "01000", "SSHL", "bhsd", "d", lanes.shift_by_register(signed=True)),
+    (1, "01000", "USHL", "bhsd", "d", lanes.shift_by_register(signed=False)),
+    (0, "01010", "SRSHL", "bhsd", "d", lanes.shift_by_register(signed=True, rounding=True)),
+    (1, "01010", "URSHL", "bhsd", "d", lanes.shift_by_register(signed=False, rounding=True)),
+    (0, "01001", "SQSHL (register)", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=True)),
+    (1, "01001", "UQSHL (register)", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=False)),
+    (0, "01011", "SQRSHL", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=True, rounding=True)),
+    (1, "01011", "UQRSHL", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=False, rounding=True)),
+    (0, "01100", "SMAX", "bhs", "", Bits.smax),
+    (1, "01100", "UMAX", "bhs", "", Bits.umax),
+    (0, "01101", "SMIN", "bhs", "", Bits.smin),
+    (1, "01101", "UMIN", "bhs", "", Bits.umin),
+    (0, "01110", "SABD", "bhs", "", lanes.difference_signed),
+    (1, "01110", "UABD", "bhs", "", lanes.difference_unsigned),
+    (0, "10000", "ADD (vector)", "bhsd", "d", lambda a, b: a + b),
+    (1, "10000", "SUB (vector)", "bhsd", "d", lambda a, b: a - b),
+    (0, "10011", "MUL (vector)", "bhs", "", lambda a, b: a * b),
+    (1, "10011", "PMUL", "b", "", lanes.product_polynomial),
+    (0, "10110", "SQDMULH (vector)", "hs", "hs", lanes.doubled_high),
+    (1, "10110", "SQRDMULH (vector)", "hs", "hs", lanes.doubled_high_rounded),
+)
+
+for _row in ROWS:
+    _define(*_row)
+
+# -- Accumulating ---------------------------------------------------------------------------------------------------------
+
+for _u, _code, _name, _op in (
+    (0, "01111", "SABA", lambda d, a, b: d + lanes.difference_signed(a, b)),
+    (1, "01111", "UABA", lambda d, a, b: d + lanes.difference_unsigned(a, b)),
+    (0, "10010", "MLA (vector)", lambda d, a, b: d + a * b),
+    (1, "10010", "MLS (vector)", lambda d, a, b: d - a * b),
+):
+    insn(
+        _name,
+        VECTOR.format(_u, _code),
+        mnemonic_of(_name) + VECTORS,
+        key=key_of(_name),
+        unallocated=without_sizes("bhs"),
+        op=_op,
+    )(_accumulate)
+
+# -- Pairs: neighbours of Rn, then of Rm ----------------------------------------------------------------------------------
+
+
+def _pairwise(op: Callable[[Bits, Bits], Bits]) -> lanes.Binary:
+    return lambda a, b: op(*lanes.even_odd(a, b))
+
+
+_define(0, "10111", "ADDP (vector)", "bhsd", "", _pairwise(lambda a, b: a + b))
+_define(0, "10100", "SMAXP", "bhs", "", _pairwise(Bits.smax))
+_define(1, "10100", "UMAXP", "bhs", "", _pairwise(Bits.umax))
+_define(0, "10101", "SMINP", "bhs", "", _pairwise(Bits.smin))
+_define(1, "10101", "UMINP", "bhs", "", _pairwise(Bits.umin))
+
+
+@insn("ADDP (scalar)", "01 0 11110 11 11000 11011 10 Rn:5 Rd:5", "addp d{Rd}, v{Rn}.2d")
+def addp_scalar(m: Context, Rn: Bits, Rd: Bits) -> None:
+    a = m.v[Rn, 128].split(64)
+    m.v[Rd, 64] = a.lane(0) + a.lane(1)
+
+
+# -- Whole registers ------------------------------------------------------------------------------------------------------
+
+LOGICAL = "0 Q {} 01110 {} 1 Rm:5 00011 1 Rn:5 Rd:5"
+BYTES = " {Rd:vector_bytes}, {Rn:vector_bytes}, {Rm:vector_bytes}"
+
+
+def _is_move(d: Decoded) -> bool:
+    return d.Rn == d.Rm
+
+
+def _logical(m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits], Bits]) -> None:
+    n = 128 if Q else 64
+    m.v[Rd, n] = op(m.v[Rn, n].split(64), m.v[Rm, n].split(64))
+
+
+def _select(m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits, Bits], Bits]) -> None:
+    n = 128 if Q else 64
+    m.v[Rd, n] = op(*(m.v[r, n].split(64) for r in (Rd, Rn, Rm)))
+
+
+for _u, _code, _name, _two in (
+    (0, "00", "AND (vector)", lambda a, b: a & b),
+    (0, "01", "BIC (vector, register)", lambda a, b: a & ~b),
+    (0, "10", "ORR (vector, register)", lambda a, b: a | b),
+    (0, "11", "ORN (vector)", lambda a, b: a | ~b),
+    (1, "00", "EOR (vector)", lambda a, b: a ^ b),
+):
+    _aliases = [Alias("mov {Rd:vector_bytes}, {Rn:vector_bytes}", _is_move)] if _name.startswith("ORR") else []
+    insn(
+        _name,
+        LOGICAL.format(_u, _code),
+        mnemonic_of(_name) + BYTES,
+        key=key_of(_name),
+        aliases=_aliases,
+        op=_two,
+    )(_logical)
+
+for _code, _name, _three in (
+    ("01", "BSL", lambda d, a, b: b ^ ((b ^ a) & d)),
+    ("10", "BIT", lambda d, a, b: d ^ ((d ^ a) & b)),
+    ("11", "BIF", lambda d, a, b: d ^ ((d ^ a) & ~b)),
+):
+    insn(_name, LOGICAL.format(1, _code), mnemonic_of(_name) + BYTES, key=key_of(_name), op=_three)(_select)

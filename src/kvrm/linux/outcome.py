@@ -1,0 +1,43 @@
+"""Why a system call ends the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The program ended itself with an exit code, 0 to 255."""
+
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A signal that the program sent or caused itself ended it."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The program asked for something that cannot be given; `message` is one line that says what."""
+
+    message: str
+
+
+Outcome = Exited | Killed | Stopped
+
+
+class Finish(Exception):
+    """Raised in a system call to end the run; no result is written."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
+def deadlock(reason: str) -> NoReturn:
+    """End the run of a program that would wait for ever."""
+    raise Finish(Stopped(f"deadlock: the program waits for ever: {reason}"))

@@ -1,0 +1,280 @@
+"""A Linux process as the guest sees it: memory, files, clock, signals, and the door to the system calls."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+
+from kvrm.errors import UsageError
+from kvrm.linux import abi
+from kvrm.linux.elf import parse
+from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.nodes import Directory, Node
+from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.paths import Credentials
+from kvrm.linux.files.streams import input_stream, output_stream
+from kvrm.linux.layout import BILLION, U64
+from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load
+from kvrm.linux.outcome import Finish, Outcome
+from kvrm.linux.setup import find_interpreter, find_program, make_files
+from kvrm.linux.signals import Signals
+from kvrm.linux.syscall_table import TABLE, Syscall
+from kvrm.linux.trace import shown_call, shown_result
+from kvrm.memory import GuestFault, Memory
+
+if TYPE_CHECKING:
+    from kvrm.linux.snapshot import Snapshot
+
+EPOCH: Final = 1_704_067_200
+"""The guest's time at its first instruction: 2024-01-01 00:00:00 UTC, in seconds since 1970."""
+PID: Final = 1000
+OVERLAY_LIMIT: Final = 256 << 20
+HWCAP: Final = abi.HWCAP_FP | abi.HWCAP_ASIMD
+_LAST_TIME: Final = (1 << 63) - 1
+
+Text = str | bytes
+
+
+class State(Protocol):
+    """The registers that a system call reads and writes (`kvrm.machine.state.State` has them)."""
+
+    @property
+    def x(self) -> Any:
+        """General-purpose registers, indexed 0 to 30."""
+
+    pc: int
+    sp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """What a number refers to; `cloexec` is its only flag."""
+
+    file: OpenFile
+    cloexec: bool = False
+
+
+class Process:
+    """One guest process.
+
+    `program` is a path, or the bytes of an ELF file. `args` follow argv[0], which is the path as given. `env`
+    None is an empty environment. `stdin` None is empty, bytes are its content, a binary stream is used as it
+    is (by its descriptor, unbuffered, if it has one). `stdout` and `stderr` None are captured in the
+    bytearrays of these names. The guest sees files below `root` (if given) at `/`, and the directory `cwd`
+    (the host's current one if None) at its own path; its changes stay in memory, at most `overlay_limit`
+    bytes, except below `rw`. `seed` decides all random bytes, `hwcap` is AT_HWCAP.
+
+    Time is virtual: one nanosecond for each instruction retired, and sleeping skips it. The same arguments
+    and files give the same run.
+
+    Raises ProgramError if the program cannot be loaded, UsageError if a directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        state: State,
+        *,
+        program: Text | Path,
+        args: Sequence[Text] = (),
+        env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
+        stdin: bytes | BinaryIO | None = None,
+        stdout: BinaryIO | None = None,
+        stderr: BinaryIO | None = None,
+        root: Path | str | None = None,
+        rw: Path | str | None = None,
+        cwd: Path | str | None = None,
+        seed: int = 0,
+        hwcap: int = HWCAP,
+        overlay_limit: int = OVERLAY_LIMIT,
+    ) -> None:
+        self.memory = memory
+        self.state = state
+        self.retired = 0
+        self.skipped = 0
+        self.pid = PID
+        self.umask = 0o022
+        self.personality = 0
+        self.limits: dict[int, tuple[int, int]] = {}
+        self.heap_start = self.heap_end = 0
+        self.random = Random(seed)
+        self.signals = Signals()
+        self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self._program = find_program(program)
+        self.argv = [self._program.name, *(_encoded(arg) for arg in args)]
+        self.envp = [_encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()]
+        if any(b"\0" in text for text in (*self.argv, *self.envp)):
+            raise UsageError("arguments and environment cannot contain zero bytes")
+        self.name = self._program.name.rsplit(b"/", 1)[-1][:15]
+        self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
+        streams = [input_stream(stdin), output_stream(stdout, self.stdout, 1), output_stream(stderr, self.stderr, 2)]
+        self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
+        self._hwcap = hwcap
+        self._trace = "sys" in os.environ.get("KVRM_TRACE", "").split(",")
+        self.loaded = Loaded(0, 0, 0, b"")
+
+    # Running
+
+    def start(self) -> None:
+        """Load the program, and set pc and sp to its first instruction and stack."""
+        executable = parse(self._program.data, os.fsdecode(self._program.name))
+        interpreter = find_interpreter(self, executable)
+        identity = Identity(
+            self.credentials.uid, self.credentials.gid, self._hwcap, self.random_bytes(16)
+        )
+        self.loaded = load(
+            self.memory, executable, interpreter, self.argv, self.envp, self._program.path, identity
+        )
+        self.heap_start = self.heap_end = self.loaded.heap
+        self.state.pc, self.state.sp = self.loaded.entry, self.loaded.sp
+
+    def syscall(self, retired: int) -> Outcome | None:
+        """Do the system call that x8 and x0 to x5 ask for, after `retired` instructions; its result is in x0.
+
+        Returns why the run ends, or None if it goes on. KeyboardInterrupt and OutOfMemory pass through.
+        """
+        x = self.state.x
+        self.retired = retired
+        self.files.now = self.realtime
+        number = int(x[8]) & 0xFFFFFFFF
+        call = TABLE.get(number)
+        arguments = [int(x[index]) for index in range(6)]
+        line = shown_call(self, call, number, arguments) if self._trace else ""
+        try:
+            result = self._call(call, arguments)
+        except Finish as finish:
+            if self._trace:
+                sys.stderr.write(f"{line} = ?\n")
+            return finish.outcome
+        if self._trace:
+            sys.stderr.write(f"{line} = {shown_result(result)}\n")
+        x[0] = result & U64
+        return None
+
+    def _call(self, call: Syscall | None, arguments: Sequence[int]) -> int:
+        if call is None:
+            return -Errno.ENOSYS
+        try:
+            return call.handler(self, *call.decode(arguments))
+        except Failure as failure:
+            return -failure.errno
+        except GuestFault:
+            return -Errno.EFAULT
+        except OSError as error:
+            return -(error.errno or Errno.EIO)
+        except MemoryError:
+            return -Errno.ENOMEM
+
+    # Time
+
+    @property
+    def uptime(self) -> int:
+        """CLOCK_MONOTONIC, in nanoseconds."""
+        return min(self.retired + self.skipped, _LAST_TIME - EPOCH * BILLION)
+
+    @property
+    def realtime(self) -> int:
+        """CLOCK_REALTIME, in nanoseconds."""
+        return EPOCH * BILLION + self.uptime
+
+    def sleep(self, ns: int) -> None:
+        """Let time pass without an instruction."""
+        self.skipped = min(self.skipped + max(0, ns), _LAST_TIME)
+
+    def random_bytes(self, size: int) -> bytes:
+        """The next `size` bytes of the seeded generator."""
+        return self.random.randbytes(size)
+
+    # Files
+
+    @property
+    def program_path(self) -> bytes:
+        """Absolute path of the program, as /proc/self/exe shows it."""
+        return self._program.path
+
+    @property
+    def program_node(self) -> Node:
+        """The program's own file."""
+        return self._program.node
+
+    def file(self, fd: int) -> OpenFile:
+        """The open file of a descriptor, or EBADF."""
+        descriptor = self.descriptors.get(fd)
+        if descriptor is None:
+            raise Failure(Errno.EBADF)
+        return descriptor.file
+
+    def directory(self, fd: int) -> Directory:
+        """The directory that a relative path starts from."""
+        if fd == abi.AT_FDCWD:
+            return self.cwd
+        node = self.file(fd).node
+        if not isinstance(node, Directory):
+            raise Failure(Errno.ENOTDIR)
+        return node
+
+    def path(self, pointer: int) -> bytes:
+        """The path at a guest address."""
+        path = self.memory.read_cstring(pointer, abi.PATH_MAX)
+        if len(path) >= abi.PATH_MAX:
+            raise Failure(Errno.ENAMETOOLONG)
+        return path
+
+    def limit(self, resource: int) -> tuple[int, int]:
+        """Soft and hard resource limit."""
+        return self.limits.get(resource) or _LIMITS.get(resource, (abi.RLIM_INFINITY, abi.RLIM_INFINITY))
+
+    def open(self, file: OpenFile, cloexec: bool = False, lowest: int = 0) -> int:
+        """Give an open file the lowest free descriptor."""
+        limit = self.limit(abi.RLIMIT_NOFILE)[0]
+        fd = lowest
+        while fd in self.descriptors:
+            fd += 1
+        if fd >= limit:
+            raise Failure(Errno.EMFILE)
+        self.descriptors[fd] = Descriptor(file, cloexec)
+        return fd
+
+    def close(self, fd: int) -> None:
+        """Free a descriptor, and its open file if that was the last."""
+        file = self.file(fd)
+        del self.descriptors[fd]
+        if all(other.file is not file for other in self.descriptors.values()):
+            file.closed()
+
+    # Snapshots
+
+    def snapshot(self) -> Snapshot:
+        """Everything but memory and registers, to return to; what the host was told already stays told."""
+        from kvrm.linux.snapshot import take
+
+        return take(self)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to a snapshot, any number of times."""
+        from kvrm.linux.snapshot import put_back
+
+        put_back(self, snapshot)
+
+
+def _encoded(text: Text) -> bytes:
+    return text if isinstance(text, bytes) else os.fsencode(text)
+
+
+_LIMITS: Final = {
+    abi.RLIMIT_STACK: (STACK_SIZE, abi.RLIM_INFINITY),
+    abi.RLIMIT_CORE: (0, abi.RLIM_INFINITY),
+    abi.RLIMIT_NPROC: (1024, 1024),
+    abi.RLIMIT_NOFILE: (1024, 4096),
+    abi.RLIMIT_MEMLOCK: (8 << 20, 8 << 20),
+    abi.RLIMIT_SIGPENDING: (1024, 1024),
+    abi.RLIMIT_MSGQUEUE: (819200, 819200),
+    abi.RLIMIT_NICE: (0, 0),
+    abi.RLIMIT_RTPRIO: (0, 0),
+}

@@ -1,0 +1,81 @@
+"""Snapshots of a process: files, descriptors, clock, signals, random numbers and captured output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kvrm.linux.files.content import Budget
+from kvrm.linux.files.copying import NodeCopies
+from kvrm.linux.files.filesystem import FileSystem
+from kvrm.linux.files.nodes import Directory
+from kvrm.linux.signals import Signals
+
+if TYPE_CHECKING:
+    from kvrm.linux.process import Descriptor, Process
+
+_FIELDS: Final = (
+    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a process sees of files."""
+
+    files: FileSystem
+    cwd: Directory
+    descriptors: Mapping[int, Descriptor]
+
+    def copy(self) -> _View:
+        """An independent copy; open host files are shared, they have no state of their own."""
+        open_files = {id(descriptor.file): descriptor.file for descriptor in self.descriptors.values()}
+        roots = [self.files.root, self.cwd, *(file.node for file in open_files.values() if file.node)]
+        nodes = NodeCopies(roots, Budget(self.files.budget.limit))
+        memo: dict[int, object] = {}
+        copies = {key: file.copy(nodes, memo) for key, file in open_files.items()}
+        descriptors = {
+            number: replace(descriptor, file=copies[id(descriptor.file)])
+            for number, descriptor in self.descriptors.items()
+        }
+        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A process at one moment, all but memory and registers. Opaque, and never changed."""
+
+    fields: dict[str, Any]
+    view: _View
+    signals: Signals
+    random: tuple[Any, ...]
+    stdout: bytes
+    stderr: bytes
+
+
+def take(process: Process) -> Snapshot:
+    """The state of `process`."""
+    fields = {name: getattr(process, name) for name in _FIELDS}
+    fields["limits"] = process.limits.copy()
+    return Snapshot(
+        fields=fields,
+        view=_View(process.files, process.cwd, process.descriptors).copy(),
+        signals=process.signals.copy(),
+        random=process.random.getstate(),
+        stdout=bytes(process.stdout),
+        stderr=bytes(process.stderr),
+    )
+
+
+def put_back(process: Process, snapshot: Snapshot) -> None:
+    """Set the state of `process`."""
+    for name, value in snapshot.fields.items():
+        setattr(process, name, value)
+    process.limits = snapshot.fields["limits"].copy()
+    view = snapshot.view.copy()
+    process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
+    process.signals = snapshot.signals.copy()
+    process.random.setstate(snapshot.random)
+    process.stdout[:] = snapshot.stdout
+    process.stderr[:] = snapshot.stderr
