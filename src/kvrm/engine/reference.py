@@ -8,7 +8,7 @@ from kvrm.engine.exits import Exit, ExitKind
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import AccessKind, GuestFault, Memory
+from kvrm.memory import AccessKind, AlignmentFault, GuestFault, Memory, untagged
 from kvrm.values import Bits, Lift, bits
 
 EXITS = {
@@ -59,7 +59,7 @@ class Reference(Context):
     def _fetch(self) -> int:
         pc = self._state.pc
         if pc & 3:
-            raise GuestFault(pc, AccessKind.FETCH, True)
+            raise AlignmentFault(pc, AccessKind.FETCH)
         word = self._memory.read(pc, 4, AccessKind.FETCH)
         self._state.pc = pc & (1 << 56) - 1
         return int.from_bytes(word, "little")
@@ -120,6 +120,11 @@ class Reference(Context):
         """Through the permissions."""
         if condition is None or int(condition):
             self._memory.write(int(address), int(value).to_bytes(value.width // 8, "little"))
+
+    def require_aligned(self, address: Bits, size: int, store: bool) -> None:
+        """Before anything else is looked at."""
+        if int(address) % size:
+            raise AlignmentFault(untagged(int(address)), AccessKind.WRITE if store else AccessKind.READ)
 
     def read_system(self, register: System) -> Bits:
         """From the state."""

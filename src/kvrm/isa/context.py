@@ -75,6 +75,18 @@ class _Memory:
         self._m.write_memory(address, _sized(value.whole, n), None)
 
 
+class _Aligned(_Memory):
+    """`m.aligned[address, n]`: the same, with a fault unless the address is a multiple of n bits."""
+
+    def __getitem__(self, key: tuple[Bits, int]) -> Bits:
+        self._m.require_aligned(key[0], key[1] // 8, store=False)
+        return super().__getitem__(key)
+
+    def __setitem__(self, key: tuple[Bits, int], value: Bits) -> None:
+        self._m.require_aligned(key[0], key[1] // 8, store=True)
+        super().__setitem__(key, value)
+
+
 class _System:
     """`m.sys[System.TPIDR_EL0]`: one 64-bit system register."""
 
@@ -116,6 +128,7 @@ class Context(ABC):
         self.xsp = _General(self, sp=True)
         self.v = _Vector(self)
         self.mem = _Memory(self)
+        self.aligned = _Aligned(self)
         self.sys = _System(self)
 
     @property
@@ -172,11 +185,15 @@ class Context(ABC):
 
     @abstractmethod
     def read_memory(self, address: Bits, n: int) -> Bits:
-        """n bits (8 to 128) at `address`."""
+        """n bits (whole bytes, at most 64) at `address`."""
 
     @abstractmethod
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Store 8 to 128 bits, if `condition` is None or 1."""
+        """Store at most 64 whole bytes, if `condition` is None or 1."""
+
+    @abstractmethod
+    def require_aligned(self, address: Bits, size: int, store: bool) -> None:
+        """Fault unless `address` is a multiple of `size` bytes."""
 
     @abstractmethod
     def read_system(self, register: System) -> Bits:

@@ -46,6 +46,7 @@ class Definition:
     source: str
     aliases: tuple[Alias, ...] = ()
     unallocated: tuple[Cube, ...] = ()
+    unpredictable: Callable[[Decoded], bool] | None = None
     feature: str | None = None
     parameters: tuple[Field, ...] = ()
     statics: tuple[Field, ...] = ()
@@ -118,6 +119,7 @@ def insn(
     asm: Asm,
     *,
     unallocated: str = "",
+    unpredictable: Callable[[Decoded], bool] | None = None,
     aliases: Sequence[Alias] = (),
     feature: str | None = None,
     key: str = "",
@@ -126,7 +128,8 @@ def insn(
     """Define an instruction.
 
     `name` is the manual's, `diagram` its encoding, `asm` a template of `{field:printer}` (see `kvrm.isa.assembly`) or a
-    function. `unallocated` lists conditions separated by ``|`` whose words are not allocated. `bound` keyword arguments
+    function. `unallocated` lists conditions separated by ``|`` whose words are not allocated; `unpredictable` tells the
+    allocated words for which the manual leaves the result open (CONSTRAINED UNPREDICTABLE). `bound` keyword arguments
     are passed to the operation as they are: families of instructions share one operation that way. Mistakes raise
     DefinitionError naming file and line.
     """
@@ -144,7 +147,7 @@ def insn(
         except (EncodingError, DefinitionError) as error:
             raise DefinitionError(f"{source}: {name}: {error}") from None
         definition = Definition(
-            full, name, d, asm, operation, source, tuple(aliases), holes, feature, parameters, statics, bound
+            full, name, d, asm, operation, source, tuple(aliases), holes, unpredictable, feature, parameters, statics, bound
         )
         _keys[full] = definition
         definitions.append(definition)

@@ -132,6 +132,9 @@ class Probe(Context):
         _check_access(address, value.width)
         self.effects.memory.append(("write", value.width))
 
+    def require_aligned(self, address: Bits, size: int, store: bool) -> None:
+        """No effect."""
+
     def read_system(self, register: System) -> Bits:
         """Noted."""
         self.effects.system_read.append(register)
@@ -155,7 +158,7 @@ class Probe(Context):
 
 
 def _check_access(address: Bits, n: int) -> None:
-    if address.width != 64 or n not in (8, 16, 32, 64, 128):
+    if address.width != 64 or n % 8 or not 8 <= n <= 512:
         raise StagingError(f"a memory access of {n} bits at a {address.width}-bit address")
 
 
@@ -189,7 +192,7 @@ def _innermost(error: BaseException, d: Definition) -> str:
     file = d.source.rpartition(":")[0]
     where, tb = d.source, error.__traceback__
     while tb is not None:
-        if tb.tb_frame.f_code.co_filename.endswith(file):
+        if tb.tb_frame.f_code.co_filename == d.operation.__code__.co_filename:
             where = f"{file}:{tb.tb_lineno}"
         tb = tb.tb_next
     return where

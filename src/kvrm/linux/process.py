@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
@@ -15,7 +14,7 @@ from kvrm.linux import abi
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.nodes import Directory, Node
-from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
 from kvrm.linux.layout import BILLION, U64
@@ -49,14 +48,6 @@ class State(Protocol):
 
     pc: int
     sp: int
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptor:
-    """What a number refers to; `cloexec` is its only flag."""
-
-    file: OpenFile
-    cloexec: bool = False
 
 
 class Process:

@@ -13,7 +13,8 @@ from kvrm.linux.files.nodes import Directory
 from kvrm.linux.signals import Signals
 
 if TYPE_CHECKING:
-    from kvrm.linux.process import Descriptor, Process
+    from kvrm.linux.files.open_file import Descriptor
+    from kvrm.linux.process import Process
 
 _FIELDS: Final = (
     "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials".split()

@@ -14,7 +14,7 @@ from kvrm.isa.context import System
 from kvrm.machine.result import Fault, Result, Stop
 from kvrm.machine.state import State
 from kvrm.machine.views import MemoryView
-from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Snapshot
+from kvrm.memory import PAGE, AlignmentFault, GuestFault, Memory, OutOfMemory, Prot, Snapshot
 
 ENGINES = ("interpreter", "reference")
 UNLIMITED = 1 << 62
@@ -254,8 +254,10 @@ class Machine:
         if left.kind is ExitKind.FAULT:
             f = left.fault
             fault = Fault(f.address, f.kind, f.mapped)
-            signal = SIGBUS if f.kind.name == "FETCH" and pc & 3 else SIGSEGV
+            signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
             why = "not allowed" if f.mapped else "nothing is mapped there"
+            if isinstance(f, AlignmentFault):
+                why = "not aligned"
             message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
             return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
         return {

@@ -11,7 +11,7 @@
 b'across'
 """
 
-from kvrm.memory.faults import AccessKind, GuestFault, OutOfMemory
+from kvrm.memory.faults import AccessKind, AlignmentFault, GuestFault, OutOfMemory, untagged
 from kvrm.memory.memory import Memory, Snapshot
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Prot, Region
@@ -24,6 +24,7 @@ __all__ = [
     "W_BIT",
     "X_BIT",
     "AccessKind",
+    "AlignmentFault",
     "GuestFault",
     "Image",
     "Memory",
@@ -32,4 +33,5 @@ __all__ = [
     "Prot",
     "Region",
     "Snapshot",
+    "untagged",
 ]

@@ -44,5 +44,15 @@ class GuestFault(Exception):
         return f"{self.kind.name.lower()} at {self.address:#x}: {why}"
 
 
+class AlignmentFault(GuestFault):
+    """`address` is not a multiple of what the access demands (SIGBUS, BUS_ADRALN), whatever is mapped there."""
+
+    def __init__(self, address: int, kind: AccessKind) -> None:
+        super().__init__(address, kind, True)
+
+    def __str__(self) -> str:
+        return f"{self.kind.name.lower()} at {self.address:#x}: not aligned"
+
+
 class OutOfMemory(Exception):
     """The lane needs one more private page than its memory limit allows (or than the host can give)."""

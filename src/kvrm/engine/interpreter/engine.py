@@ -13,7 +13,7 @@ from kvrm.engine.interpreter.library import library
 from kvrm.engine.reference import Reference
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot
+from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot
 
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
@@ -141,7 +141,7 @@ class Interpreter:
     def _predecode(self, pc: int) -> None:
         """Give the page of `pc` its slots, all undecoded; GuestFault if it cannot be executed."""
         if pc & 3 or (pc >> 12) * 8 == NO_CODE:
-            raise GuestFault(pc, AccessKind.FETCH, True)
+            raise AlignmentFault(pc, AccessKind.FETCH)
         self._memory.resolve(pc, AccessKind.FETCH)
         pc &= (1 << 56) - 1
         self._state.pc = pc

@@ -308,6 +308,14 @@ class HandlerStage(Context):
             e.branch(after)
             e.position_at_end(after)
 
+    def require_aligned(self, address: Bits, size: int, store: bool) -> None:
+        """The host's single step tells of what is not."""
+        if size > 1:
+            f = self._f
+            low = self.value((address & (size - 1)).ne(0))
+            with f.e.if_then(low, likely=False):
+                f.leave(Reason.STEP, f.ip, f.budget)
+
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """Noted; the handler ends with it."""
         self._next = (target, condition)

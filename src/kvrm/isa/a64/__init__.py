@@ -4,6 +4,10 @@ from kvrm.isa.a64 import (  # noqa: F401 - importing a group registers its defin
     branches,
     dp_immediate,
     dp_register,
+    loads_stores_exclusive,
+    loads_stores_pair,
+    loads_stores_register,
+    loads_stores_simd_structures,
 )
 from kvrm.isa.assembly import disassemble
 from kvrm.isa.decoder import decode, decode_many, definition_for

@@ -287,7 +287,7 @@ def sbfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: 
     wmask, tmask = decode_bit_masks(N, imms, immr, n)
     source = m.x[Rn, n]
     top = cond(source.lsr(imms.zext(n))[0], bits(n, -1), 0)
-    m.x[Rd, n] = (top & ~tmask) | (source.ror(immr.zext(n)) & wmask & tmask)
+    m.x[Rd, n] = (top & ~tmask) | (source.ror(immr.zext(n)) & (wmask & tmask))
 
 
 @insn(

@@ -42,8 +42,7 @@ def _store_if_armed(m: Context, address: Bits, value: Bits, Rs: Bits) -> None:
 def load_exclusive(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
     """LDXR, LDAXR of n bits."""
     address = m.xsp[Rn, 64]
-    m.require_aligned(address, n // 8)
-    value = m.mem[address, n]
+    value = m.aligned[address, n]
     arm_monitor(m, address, n // 8)
     m.x[Rt, 64] = value.zext(64)
 
@@ -55,16 +54,12 @@ def store_exclusive(m: Context, Rs: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
 
 def load_acquire(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
     """LDAR of n bits."""
-    address = m.xsp[Rn, 64]
-    m.require_aligned(address, n // 8)
-    m.x[Rt, 64] = m.mem[address, n].zext(64)
+    m.x[Rt, 64] = m.aligned[m.xsp[Rn, 64], n].zext(64)
 
 
 def store_release(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
     """STLR of n bits."""
-    address = m.xsp[Rn, 64]
-    m.require_aligned(address, n // 8)
-    m.mem[address, n] = m.x[Rt, n]
+    m.aligned[m.xsp[Rn, 64], n] = m.x[Rt, n]
 
 
 for _name, _fields, _status, _operation in (
@@ -91,8 +86,7 @@ for _name, _fields, _status, _operation in (
 def load_exclusive_pair(m: Context, Rt2: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
     """LDXP, LDAXP of two registers of n bits."""
     address = m.xsp[Rn, 64]
-    m.require_aligned(address, n // 4)
-    both = m.mem[address, 2 * n]
+    both = m.aligned[address, 2 * n]
     arm_monitor(m, address, n // 4)
     m.x[Rt, n] = both[n - 1 : 0]
     m.x[Rt2, n] = both[2 * n - 1 : n]

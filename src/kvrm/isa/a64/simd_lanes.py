@@ -99,17 +99,27 @@ def narrow_unsigned(a: Bits) -> Saturated:
     return _narrowed(a, a.umin((1 << a.width // 2) - 1))
 
 
-# -- Multiplication -------------------------------------------------------------------------------------------------------
+# -- Twice as wide, and multiplication ------------------------------------------------------------------------------------
+
+
+def wide_signed(a: Bits) -> Bits:
+    """Each lane in twice its width."""
+    return a.sext(2 * a.width)
+
+
+def wide_unsigned(a: Bits) -> Bits:
+    """Each lane in twice its width."""
+    return a.zext(2 * a.width)
 
 
 def product_signed(a: Bits, b: Bits) -> Bits:
     """SMULL: the whole signed product."""
-    return a.sext(2 * a.width) * b.sext(2 * a.width)
+    return wide_signed(a) * wide_signed(b)
 
 
 def product_unsigned(a: Bits, b: Bits) -> Bits:
     """UMULL: the whole unsigned product."""
-    return a.zext(2 * a.width) * b.zext(2 * a.width)
+    return wide_unsigned(a) * wide_unsigned(b)
 
 
 def product_doubled(a: Bits, b: Bits) -> Saturated:
@@ -155,16 +165,16 @@ def product_polynomial(a: Bits, b: Bits) -> Bits:
     return result
 
 
-# -- Differences ----------------------------------------------------------------------------------------------------------
+# -- Distances ------------------------------------------------------------------------------------------------------------
 
 
-def difference_signed(a: Bits, b: Bits) -> Bits:
-    """SABD; as an unsigned number it always fits."""
+def distance_signed(a: Bits, b: Bits) -> Bits:
+    """SABD: |a - b|, which fits the lanes as an unsigned number."""
     return a.smax(b) - a.smin(b)
 
 
-def difference_unsigned(a: Bits, b: Bits) -> Bits:
-    """UABD."""
+def distance_unsigned(a: Bits, b: Bits) -> Bits:
+    """UABD: |a - b|."""
     return a.umax(b) - a.umin(b)
 
 

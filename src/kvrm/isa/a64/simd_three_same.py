@@ -76,8 +76,8 @@ ROWS: Sequence[tuple[int, str, str, str, str, lanes.Binary]] = (
     (1, "01100", "UMAX", "bhs", "", Bits.umax),
     (0, "01101", "SMIN", "bhs", "", Bits.smin),
     (1, "01101", "UMIN", "bhs", "", Bits.umin),
-    (0, "01110", "SABD", "bhs", "", lanes.difference_signed),
-    (1, "01110", "UABD", "bhs", "", lanes.difference_unsigned),
+    (0, "01110", "SABD", "bhs", "", lanes.distance_signed),
+    (1, "01110", "UABD", "bhs", "", lanes.distance_unsigned),
     (0, "10000", "ADD (vector)", "bhsd", "d", lambda a, b: a + b),
     (1, "10000", "SUB (vector)", "bhsd", "d", lambda a, b: a - b),
     (0, "10011", "MUL (vector)", "bhs", "", lambda a, b: a * b),
@@ -92,8 +92,8 @@ for _row in ROWS:
 # -- Accumulating ---------------------------------------------------------------------------------------------------------
 
 for _u, _code, _name, _op in (
-    (0, "01111", "SABA", lambda d, a, b: d + lanes.difference_signed(a, b)),
-    (1, "01111", "UABA", lambda d, a, b: d + lanes.difference_unsigned(a, b)),
+    (0, "01111", "SABA", lambda d, a, b: d + lanes.distance_signed(a, b)),
+    (1, "01111", "UABA", lambda d, a, b: d + lanes.distance_unsigned(a, b)),
     (0, "10010", "MLA (vector)", lambda d, a, b: d + a * b),
     (1, "10010", "MLS (vector)", lambda d, a, b: d - a * b),
 ):

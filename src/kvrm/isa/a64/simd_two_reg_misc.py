@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kvrm.isa.a64 import simd_lanes as lanes
 from kvrm.isa.a64.simd_common import half, key_of, mnemonic_of, settle, without_sizes, write_half
-from kvrm.isa.a64.simd_lanes import even_odd, least, mask_if
+from kvrm.isa.a64.simd_lanes import even_odd, least, mask_if, wide_signed, wide_unsigned
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Alias, Asm, Static, insn
 from kvrm.values import Bits, bits, cond
@@ -137,11 +137,10 @@ insn(
 # -- Sums of neighbours ---------------------------------------------------------------------------------------------------
 
 
-def _pair_sum(signed: bool) -> Callable[[Bits], Bits]:
+def _pair_sum(widen: Callable[[Bits], Bits]) -> Callable[[Bits], Bits]:
     def add(a: Bits) -> Bits:
         even, odd = even_odd(a)
-        wide = 2 * a.width
-        return even.sext(wide) + odd.sext(wide) if signed else even.zext(wide) + odd.zext(wide)
+        return widen(even) + widen(odd)
 
     return add
 
@@ -158,10 +157,10 @@ def _pairs_accumulate(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, o
 
 
 PAIRS = " {Rd:vector_pairs}, {Rn:vector}"
-_define(0, "00010", "SADDLP", "bhs", _pair_sum(signed=True), _pairs, PAIRS)
-_define(1, "00010", "UADDLP", "bhs", _pair_sum(signed=False), _pairs, PAIRS)
-_define(0, "00110", "SADALP", "bhs", _pair_sum(signed=True), _pairs_accumulate, PAIRS)
-_define(1, "00110", "UADALP", "bhs", _pair_sum(signed=False), _pairs_accumulate, PAIRS)
+_define(0, "00010", "SADDLP", "bhs", _pair_sum(wide_signed), _pairs, PAIRS)
+_define(1, "00010", "UADDLP", "bhs", _pair_sum(wide_unsigned), _pairs, PAIRS)
+_define(0, "00110", "SADALP", "bhs", _pair_sum(wide_signed), _pairs_accumulate, PAIRS)
+_define(1, "00110", "UADALP", "bhs", _pair_sum(wide_unsigned), _pairs_accumulate, PAIRS)
 
 # -- Half as wide, twice as wide ------------------------------------------------------------------------------------------
 

@@ -48,10 +48,13 @@ class FileSystem:
 
     def status(self, mode: int, *, nlink: int = 1, size: int = 0, rdev: int = 0) -> Stat:
         """Status of a new node of the guest's own."""
-        inode = self._next_inode
-        self._next_inode += 1
         times = (self.now,) * 3
-        return Stat(_DEVICE, inode, mode, nlink, self.uid, self.gid, rdev, size, 4096, (size + 511) // 512, *times)
+        return Stat(_DEVICE, self.new_inode(), mode, nlink, self.uid, self.gid, rdev, size, 4096, (size + 511) // 512, *times)
+
+    def new_inode(self) -> int:
+        """An inode number that nothing has."""
+        self._next_inode += 1
+        return self._next_inode
 
     # Putting the name space together
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvrm.linux import abi
@@ -30,6 +31,11 @@ class OpenFile:
         self.flags = flags
         self.path = path
         self.node = node
+
+    @property
+    def waits(self) -> bool:
+        """Whether a read may have to wait for somebody."""
+        return False
 
     @property
     def readable(self) -> bool:
@@ -272,3 +278,11 @@ class DeviceFile(OpenFile):
 
     def seek(self, offset: int, whence: int) -> int:
         return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """What a number refers to; `cloexec` is its only flag."""
+
+    file: OpenFile
+    cloexec: bool = False

@@ -78,6 +78,10 @@ class ObjectStream(OpenFile):
         self._stream = stream
         self._number = number
 
+    @property
+    def waits(self) -> bool:
+        return True
+
     def stat(self) -> Stat:
         return _pipe_stat(_STREAM_INODE + self._number)
 
@@ -98,6 +102,10 @@ class HostStream(SeekableFile):
     def __init__(self, fd: int, flags: int) -> None:
         super().__init__(flags, b"/dev/fd/%d" % fd)
         self._fd = fd
+
+    @property
+    def waits(self) -> bool:
+        return not stat.S_ISREG(self.stat().mode)
 
     def stat(self) -> Stat:
         return Stat.of_host(os.fstat(self._fd))
@@ -162,6 +170,10 @@ class PipeEnd(OpenFile):
         assert isinstance(pipe, Pipe)
         other._pipe = pipe
         return other
+
+    @property
+    def waits(self) -> bool:
+        return True
 
     def stat(self) -> Stat:
         return _pipe_stat(self._pipe.ino)

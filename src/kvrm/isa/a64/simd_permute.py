@@ -1,0 +1,97 @@
+"""Advanced SIMD permute, extract and table lookup (Arm ARM C4.1.96)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvrm.isa.a64.simd_common import arranged
+from kvrm.isa.assembly import number, printer
+from kvrm.isa.context import Context
+from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.values import Bits, bits, cond
+from kvrm.values.vectors import pick
+
+# -- Permute --------------------------------------------------------------------------------------------------------------
+
+Order = Callable[[int, int, int], int]
+"""Which lane of Rn followed by Rm goes to a lane: lane, number of lanes, part (0 or 1) -> lane."""
+
+
+def _permute(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, part: int, order: Order) -> None:
+    n = 128 if Q else 64
+    a, b = m.v[Rn, n].split(8 << size), m.v[Rm, n].split(8 << size)
+    m.v[Rd, n] = a.shuffle([order(i, a.lanes, part) for i in range(a.lanes)], b)
+
+
+def _unzip(i: int, count: int, part: int) -> int:
+    return 2 * i + part
+
+
+def _transpose(i: int, count: int, part: int) -> int:
+    return (i & ~1) + part + (i & 1) * count
+
+
+def _zip(i: int, count: int, part: int) -> int:
+    return i // 2 + part * count // 2 + (i & 1) * count
+
+
+for _name, _code, _order in (("UZP", "01", _unzip), ("TRN", "10", _transpose), ("ZIP", "11", _zip)):
+    for _part in (0, 1):
+        insn(
+            f"{_name}{_part + 1}",
+            f"0 Q 001110 size:2 0 Rm:5 0 {_part} {_code} 10 Rn:5 Rd:5",
+            f"{_name.lower()}{_part + 1} {{Rd:vector}}, {{Rn:vector}}, {{Rm:vector}}",
+            key=f"{_name.lower()}{_part + 1}",
+            unallocated="size=11 Q=0",
+            part=_part,
+            order=_order,
+        )(_permute)
+
+# -- Extract --------------------------------------------------------------------------------------------------------------
+
+
+@insn(
+    "EXT",
+    "0 Q 101110 00 0 Rm:5 0 imm4:4 0 Rn:5 Rd:5",
+    "ext {Rd:vector_bytes}, {Rn:vector_bytes}, {Rm:vector_bytes}, {imm4:imm}",
+    unallocated="Q=0 imm4=1xxx",
+)
+def ext(m: Context, Q: Static, Rm: Bits, imm4: Bits, Rn: Bits, Rd: Bits) -> None:
+    n = 128 if Q else 64
+    down = imm4.zext(n).lsl(3)
+    m.v[Rd, n] = m.v[Rn, n].lsr(down) | m.v[Rm, n].lsl(bits(n, n) - down)
+
+
+# -- Table lookup ---------------------------------------------------------------------------------------------------------
+
+
+@printer
+def table(d: Decoded, r: int) -> str:
+    """The registers of a table: ``{v1.16b, v2.16b}``."""
+    return "{" + ", ".join(arranged((r + i) % 32, 128, 8) for i in range(d.len + 1)) + "}"
+
+
+def _look_up(m: Context, Rn: Bits, count: int, index: Bits, absent: Bits) -> Bits:
+    """The bytes that `index` names among `count` registers from Rn on; those of `absent` where there is none."""
+    result = absent
+    for i in range(count):
+        at = index - 16 * i
+        result = cond(at.ult(16), pick(m.v[Rn + i, 128].split(8), at), result)
+    return result
+
+
+TABLE = "0 Q 001110 000 Rm:5 0 len:2 {} 00 Rn:5 Rd:5"
+TABLE_TEXT = " {Rd:vector_bytes}, {Rn:table}, {Rm:vector_bytes}"
+
+
+@insn("TBL", TABLE.format(0), "tbl" + TABLE_TEXT)
+def tbl(m: Context, Q: Static, Rm: Bits, len: Static, Rn: Bits, Rd: Bits) -> None:
+    n = 128 if Q else 64
+    index = m.v[Rm, n].split(8)
+    m.v[Rd, n] = _look_up(m, Rn, len + 1, index, index.like(0))
+
+
+@insn("TBX", TABLE.format(1), "tbx" + TABLE_TEXT)
+def tbx(m: Context, Q: Static, Rm: Bits, len: Static, Rn: Bits, Rd: Bits) -> None:
+    n = 128 if Q else 64
+    m.v[Rd, n] = _look_up(m, Rn, len + 1, m.v[Rm, n].split(8), m.v[Rd, n].split(8))

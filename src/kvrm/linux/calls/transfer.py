@@ -1,0 +1,237 @@
+"""Moving bytes between open files and guest memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from kvrm.linux import abi
+from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.open_file import OpenFile, SeekableFile
+from kvrm.linux.layout import DOUBLEWORD, IOVEC
+from kvrm.memory import GuestFault
+
+if TYPE_CHECKING:
+    from kvrm.linux.process import Process
+
+_BLOCK: Final = 1 << 20
+"""Bytes moved at a time, so that no count makes the host allocate more."""
+_MAX_OFFSET: Final = (1 << 63) - 1
+
+Pieces = list[tuple[int, int]]
+
+
+def read(process: Process, fd: int, buffer: int, count: int) -> int:
+    """Read from the current offset."""
+    file = _readable(process, fd)
+    return _into_guest(process, file, [(buffer, count)], lambda size, done: file.read(process, size))
+
+
+def readv(process: Process, fd: int, vector: int, count: int) -> int:
+    """Read into several buffers."""
+    file = _readable(process, fd)
+    pieces = _vector(process, vector, count)
+    return _into_guest(process, file, pieces, lambda size, done: file.read(process, size))
+
+
+def pread64(process: Process, fd: int, buffer: int, count: int, offset: int) -> int:
+    """Read at an offset; the current one stays."""
+    return _read_at(process, fd, [(buffer, count)], offset)
+
+
+def preadv(process: Process, fd: int, vector: int, count: int, low: int, high: int) -> int:
+    """Read at an offset into several buffers. On 64-bit systems the low half is the whole offset."""
+    return _read_at(process, fd, _vector(process, vector, count), low)
+
+
+def write(process: Process, fd: int, buffer: int, count: int) -> int:
+    """Write at the current offset."""
+    file = _writable(process, fd)
+    return _from_guest(process, [(buffer, count)], lambda data, done: file.write(process, data))
+
+
+def writev(process: Process, fd: int, vector: int, count: int) -> int:
+    """Write several buffers."""
+    file = _writable(process, fd)
+    return _from_guest(process, _vector(process, vector, count), lambda data, done: file.write(process, data))
+
+
+def pwrite64(process: Process, fd: int, buffer: int, count: int, offset: int) -> int:
+    """Write at an offset; the current one stays."""
+    return _write_at(process, fd, [(buffer, count)], offset)
+
+
+def pwritev(process: Process, fd: int, vector: int, count: int, low: int, high: int) -> int:
+    """Write several buffers at an offset."""
+    return _write_at(process, fd, _vector(process, vector, count), low)
+
+
+def lseek(process: Process, fd: int, offset: int, whence: int) -> int:
+    """Move the current offset."""
+    return process.file(fd).seek(offset, whence)
+
+
+def sendfile(process: Process, out_fd: int, in_fd: int, offset: int, count: int) -> int:
+    """Copy from one file to another."""
+    source, sink = _readable(process, in_fd), _writable(process, out_fd)
+    if not isinstance(source, SeekableFile):
+        raise Failure(Errno.EINVAL)
+    start = _offset_at(process, offset) if offset else source.seek(0, abi.SEEK_CUR)
+    done = _between(process, lambda size, done: source.pread(size, start + done), sink, count)
+    if offset:
+        process.memory.write(offset, DOUBLEWORD.pack(start + done))
+    else:
+        source.seek(start + done, abi.SEEK_SET)
+    return done
+
+
+def copy_file_range(
+    process: Process, in_fd: int, in_offset: int, out_fd: int, out_offset: int, count: int, flags: int
+) -> int:
+    """Copy between regular files at their current offsets; given offsets are refused, and callers then read."""
+    if flags or in_offset or out_offset:
+        raise Failure(Errno.EINVAL)
+    if not isinstance(process.file(out_fd), SeekableFile):
+        raise Failure(Errno.EINVAL)
+    return sendfile(process, out_fd, in_fd, 0, count)
+
+
+def _offset_at(process: Process, pointer: int) -> int:
+    offset: int = DOUBLEWORD.unpack(process.memory.read(pointer, 8))[0]
+    if offset > _MAX_OFFSET:
+        raise Failure(Errno.EINVAL)
+    return offset
+
+
+def _readable(process: Process, fd: int) -> OpenFile:
+    file = process.file(fd)
+    if not file.readable:
+        raise Failure(Errno.EBADF)
+    return file
+
+
+def _writable(process: Process, fd: int) -> OpenFile:
+    file = process.file(fd)
+    if not file.writable:
+        raise Failure(Errno.EBADF)
+    return file
+
+
+def _vector(process: Process, vector: int, count: int) -> Pieces:
+    """The buffers of an iovec array."""
+    if count > abi.IOV_MAX:
+        raise Failure(Errno.EINVAL)
+    pieces: Pieces = list(IOVEC.iter_unpack(process.memory.read(vector, count * IOVEC.size)))
+    if any(size >> 63 for _, size in pieces):
+        raise Failure(Errno.EINVAL)
+    return pieces
+
+
+def _blocks(pieces: Pieces) -> Iterator[tuple[int, int]]:
+    """Cut buffers into blocks; no more than MAX_RW_COUNT bytes in all."""
+    left = abi.MAX_RW_COUNT
+    for address, size in pieces:
+        size = min(size, left)
+        left -= size
+        for start in range(0, size, _BLOCK):
+            yield address + start, min(_BLOCK, size - start)
+
+
+def _into_guest(process: Process, file: OpenFile, pieces: Pieces, source: Callable[[int, int], bytes]) -> int:
+    """Read until the buffers are full, or there is no more for now.
+
+    A file whose reads may wait is read once, whatever the number of buffers.
+    """
+    total = min(sum(size for _, size in pieces), abi.MAX_RW_COUNT)
+    if total == 0:
+        source(0, 0)
+    done = 0
+    room = _Buffers(process, pieces)
+    while done < total:
+        size = min(_BLOCK, total - done)
+        try:
+            data = source(size, done)
+            room.put(data)
+        except (GuestFault, Failure, OSError):
+            if done:
+                break
+            raise
+        done += len(data)
+        if len(data) < size or file.waits:
+            break
+    return done
+
+
+class _Buffers:
+    """Buffers of the guest, filled one after the other."""
+
+    def __init__(self, process: Process, pieces: Pieces) -> None:
+        self._memory = process.memory
+        self._pieces = pieces[::-1]
+
+    def put(self, data: bytes) -> None:
+        """Fill in `data`; GuestFault where the guest may not write."""
+        done = 0
+        while done < len(data):
+            address, size = self._pieces.pop()
+            part = data[done : done + size]
+            self._memory.write(address, part)
+            done += len(part)
+            if len(part) < size:
+                self._pieces.append((address + len(part), size - len(part)))
+
+
+def _from_guest(process: Process, pieces: Pieces, sink: Callable[[bytes, int], int]) -> int:
+    """Write until all is taken, or a write is short. A pipe that nobody reads any more sends SIGPIPE."""
+    if sum(size for _, size in pieces) == 0:
+        return 0
+    done = 0
+    for address, size in _blocks(pieces):
+        try:
+            taken = sink(process.memory.read(address, size), done)
+        except BrokenPipeError:
+            if done:
+                break
+            process.signals.send(abi.SIGPIPE)
+            raise
+        except (GuestFault, Failure, OSError):
+            if done:
+                break
+            raise
+        done += taken
+        if taken < size:
+            break
+    return done
+
+
+def _read_at(process: Process, fd: int, pieces: Pieces, offset: int) -> int:
+    file = _readable(process, fd)
+    if not 0 <= offset <= _MAX_OFFSET:
+        raise Failure(Errno.EINVAL)
+    return _into_guest(process, file, pieces, lambda size, done: file.pread(size, offset + done))
+
+
+def _write_at(process: Process, fd: int, pieces: Pieces, offset: int) -> int:
+    file = _writable(process, fd)
+    if not 0 <= offset <= _MAX_OFFSET:
+        raise Failure(Errno.EINVAL)
+    return _from_guest(process, pieces, lambda data, done: file.pwrite(process, data, offset + done))
+
+
+def _between(process: Process, source: Callable[[int, int], bytes], sink: OpenFile, count: int) -> int:
+    """Copy until `count` bytes are moved, the source ends, or the sink takes no more."""
+    count = min(count, abi.MAX_RW_COUNT)
+    done = 0
+    while done < count:
+        data = source(min(_BLOCK, count - done), done)
+        if not data:
+            break
+        try:
+            taken = sink.write(process, data)
+        except BrokenPipeError:
+            process.signals.send(abi.SIGPIPE)
+            raise
+        done += taken
+        if taken < len(data):
+            break
+    return done

@@ -1,0 +1,39 @@
+"""Instruction words drawn from the definitions, with the operands at which mistakes show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from kvrm.isa.a64 import Definition, decode
+
+
+def random_word(definition: Definition, rng: Random) -> int:
+    """An allocated word of `definition`: random fields, register 31 and equal registers more often than chance."""
+    while True:
+        word = definition.diagram.cube.value
+        registers = [f for f in definition.diagram.fields if f.width == 5 and f.name.startswith("R")]
+        same = rng.randrange(32)
+        for f in definition.diagram.fields:
+            value = rng.getrandbits(f.width)
+            pick = rng.random()
+            if f in registers:
+                value = 31 if pick < 0.12 else same if pick < 0.4 else value
+            elif pick < 0.2:
+                value = rng.choice((0, (1 << f.width) - 1, 1 << (f.width - 1), 1))
+            word |= (value & (1 << f.width) - 1) << f.low
+        d = decode(word)
+        if d is not None and d.definition is definition:
+            return word
+
+
+def random_words(definition: Definition, rng: Random, count: int) -> Iterator[int]:
+    """`count` words, none of them CONSTRAINED UNPREDICTABLE."""
+    made = 0
+    while made < count:
+        word = random_word(definition, rng)
+        d = decode(word)
+        assert d is not None
+        if definition.unpredictable is None or not definition.unpredictable(d):
+            made += 1
+            yield word
