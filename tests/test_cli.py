@@ -78,7 +78,7 @@ def test_stats_is_one_line_of_json(examples: Path, engine: str) -> None:
         ("constant", 11, ["write"]),
         ("jump", 11, ["0x123456789000"]),
         ("stack", 11, []),
-        ("undefined", 4, ["0x00000000"]),
+        ("undefined", 4, ["00000000"]),
         ("break", 5, []),
         ("abort", 6, []),
     ],
@@ -123,7 +123,7 @@ def test_only_rw_reaches_the_host(guest_root: Path, tmp_path: Path, monkeypatch:
 def test_demo(examples: Path) -> None:
     done = kvrm("demo")
     assert done.returncode == 0
-    assert done.stdout.count(b"@") > 500
+    assert done.stdout.count(b"@") > 400
     assert b"instructions in" in done.stdout
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import runpy
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,6 +43,12 @@ def test_every_switch_is_documented() -> None:
         used |= set(re.findall(r"\bKVRM_[A-Z]+\b", path.read_text()))
     documented = set(re.findall(r"^\| `(KVRM_[A-Z]+)`", (DOCS / "debugging.md").read_text(), re.MULTILINE))
     assert documented == used
+
+
+def test_generated_pages_are_current() -> None:
+    pages = runpy.run_path(str(DOCS / "generate.py"))["PAGES"]
+    stale = [name for name, make in pages.items() if (DOCS / name).read_text() != make()]
+    assert not stale, "run docs/generate.py"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Any
 
 from kvrm.cli.exits import Exit
@@ -28,28 +29,30 @@ def main() -> None:
         code = Exit.BROKEN_PIPE
         sys.stdout = None  # nothing to flush it into
     except Exception as error:
-        if (known := _known(error)) is None:
-            raise
+        code = _code(error)
         _complain(_text(error))
-        code = known
     sys.exit(code)
 
 
-def _known(error: Exception) -> Exit | None:
-    """The exit code of an error that the user can do something about; None for one of ours."""
+def _code(error: Exception) -> Exit:
+    """Whether the user can do something about an error, or it is one of ours."""
     import kvrm
 
-    if isinstance(error, kvrm.HostError):
+    if isinstance(error, kvrm.HostError) or not isinstance(error, kvrm.KvrmError | OSError):
         return Exit.HOST
-    if isinstance(error, kvrm.KvrmError | OSError):
-        return Exit.USAGE
-    return None
+    return Exit.USAGE
 
 
 def _text(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+    import kvrm
+
+    if isinstance(error, kvrm.KvrmError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}"
+    return f"{what} ({place.filename}:{place.lineno}); this is a fault of KVRM, please report it"
 
 
 def _complain(message: str) -> None:

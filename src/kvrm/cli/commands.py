@@ -29,9 +29,9 @@ class Engine(StrEnum):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from kvrm import __version__
 
-        print(f"kvrm {version('kvrm')}")
+        print(f"kvrm {__version__}")
         raise typer.Exit()
 
 

@@ -50,7 +50,10 @@ class Emitter(ir.IRBuilder):
 
     def width(self, value: ir.Value) -> int:
         """Lane width in bits."""
-        t = value.type
+        return self.width_of(value.type)
+
+    def width_of(self, t: ir.Type) -> int:
+        """Lane width of an integer type in bits."""
         return int(t.element.width if isinstance(t, ir.VectorType) else t.width)
 
     def resized(self, t: ir.Type, width: int) -> ir.Type:
@@ -85,6 +88,8 @@ class Emitter(ir.IRBuilder):
         """Lanes picked from `a` followed by `b`; one index gives a scalar."""
         if not isinstance(a.type, ir.VectorType):
             picked = [(a, b)[i] for i in indices]
+            if len(picked) == 1:
+                return picked[0]
             out = ir.Constant(ir.VectorType(a.type, len(indices)), ir.Undefined)
             for at, lane in enumerate(picked):
                 out = self.insert_element(out, lane, self.index(at))
@@ -100,6 +105,11 @@ class Emitter(ir.IRBuilder):
         t, scalar = value.type, FLOATS[self.width(value)]
         return self.bitcast(value, ir.VectorType(scalar, t.count) if isinstance(t, ir.VectorType) else scalar)
 
+    def apart(self, value: ir.Value) -> ir.Value:
+        """The same bits, hidden from the optimiser, so that rare uses as integers do not keep a number out of FP registers."""
+        number = self.real(value)
+        return self.bitcast(self.intrinsic("arithmetic.fence", number.type, number), value.type)
+
     def any(self, flags: ir.Value) -> ir.Value:
         """One i1: whether a lane of `flags` (i1 or lanes of i1) is set."""
         if not isinstance(flags.type, ir.VectorType):
@@ -108,7 +118,7 @@ class Emitter(ir.IRBuilder):
         return self.icmp_unsigned("!=", self.bitcast(flags, mask), ir.Constant(mask, 0))
 
     def rare(self, condition: ir.Value, other: Callable[[], ir.Value], value: ir.Value) -> ir.Value:
-        """`value`, or what `other` emits where the i1 `condition` holds: behind a branch that is expected not to be taken."""
+        """`value`, or what `other` emits if the i1 `condition` holds: behind a branch marked unlikely."""
         usual, cold, after = self.block, self.append_basic_block("rare"), self.append_basic_block("usual")
         self.cbranch(condition, cold, after).set_weights(list(UNLIKELY))
         self.position_at_end(cold)

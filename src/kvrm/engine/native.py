@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-import functools
+import os
+import sys
 import threading
 
 import llvmlite.binding as llvm
 
+from kvrm.errors import UsageError
+
+STAGES = ("decode", "stage", "opt", "asm", "ptx")
 _lock = threading.Lock()
+_ready = False
 
 
-@functools.cache
+def dumps() -> frozenset[str]:
+    """What KVRM_DUMP asks to see; UsageError if it names other stages."""
+    asked = frozenset(t for t in os.environ.get("KVRM_DUMP", "").split(",") if t)
+    if asked - set(STAGES):
+        raise UsageError(f"KVRM_DUMP={os.environ['KVRM_DUMP']}: it is {','.join(STAGES)} in any choice")
+    return asked
+
+
+def dump(stage: str, text: str) -> None:
+    """Print `text` on standard error if KVRM_DUMP names its stage."""
+    if stage in dumps():
+        print(f"; ---- {stage}\n{text}", file=sys.stderr)
+
+
 def target_machine() -> llvm.TargetMachine:
-    """The host's target, tuned to its CPU."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    """The host's target, tuned to its CPU; a fresh one for each thread and each owner."""
+    global _ready
+    if not _ready:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _ready = True
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
@@ -24,30 +45,29 @@ def target_machine() -> llvm.TargetMachine:
     )
 
 
-def optimise(text: str) -> llvm.ModuleRef:
-    """Parse, verify and optimise a module."""
+def compile_object(text: str) -> bytes:
+    """Object code of a module given as LLVM text: parsed, verified, optimised. Threads may call this at once."""
     machine = target_machine()
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(text, context=llvm.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
+    dump("stage", text)
     options = llvm.PipelineTuningOptions(speed_level=2)
     options.slp_vectorization = options.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return module
-
-
-def compile_object(text: str) -> bytes:
-    """Object code of a module given as LLVM text."""
-    return bytes(target_machine().emit_object(optimise(text)))
+    if dumps():
+        dump("opt", str(module))
+        dump("asm", machine.emit_assembly(module))
+    return bytes(machine.emit_object(module))
 
 
 class Loader:
     """Keeps object code in memory and tells where its functions are; what is loaded stays for the process."""
 
     def __init__(self) -> None:
-        target_machine()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _fresh_target())
+        machine = target_machine()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
     def load(self, code: bytes) -> None:
         """Link an object file into the process."""
@@ -61,13 +81,6 @@ class Loader:
         if not address:
             raise LookupError(name)
         return address
-
-
-def _fresh_target() -> llvm.TargetMachine:
-    """A target machine to give away: an execution engine takes ownership of its own."""
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-    )
 
 
 def fingerprint() -> str:

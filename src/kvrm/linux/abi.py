@@ -1,6 +1,6 @@
 """Constants of the Linux user interface on arm64 (the generic ABI: asm-generic/*.h and asm/*.h).
 
-Values that do not depend on the architecture and that Python's `stat` module has (S_IFREG, ...) come from there.
+What does not depend on the architecture and is in Python's `stat` module (S_IFREG, ...) comes from there.
 """
 
 from __future__ import annotations

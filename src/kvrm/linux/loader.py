@@ -43,7 +43,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A program in memory: where it starts, its stack pointer, the start of its heap, its auxiliary vector."""
+    """A program in memory: its first instruction, stack pointer, start of the heap, auxiliary vector."""
 
     entry: int
     sp: int

@@ -22,9 +22,9 @@ class Killed:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The program asked for something that cannot be given; `message` is one line that says what."""
+    """The program asked for something that cannot be given; `reason` is one line that says what."""
 
-    message: str
+    reason: str
 
 
 Outcome = Exited | Killed | Stopped

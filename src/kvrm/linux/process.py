@@ -17,7 +17,7 @@ from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
-from kvrm.linux.layout import BILLION, U64
+from kvrm.linux.layout import BILLION, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load
 from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
@@ -98,17 +98,23 @@ class Process:
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
-        self.argv = [self._program.name, *(_encoded(arg) for arg in args)]
-        self.envp = [_encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()]
+        self.argv: list[bytes] = [self._program.name, *(_encoded(arg) for arg in args)]
+        self.envp: list[bytes] = [
+            _encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()
+        ]
         if any(b"\0" in text for text in (*self.argv, *self.envp)):
             raise UsageError("arguments and environment cannot contain zero bytes")
-        self.name = self._program.name.rsplit(b"/", 1)[-1][:15]
+        self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
-        streams = [input_stream(stdin), output_stream(stdout, self.stdout, 1), output_stream(stderr, self.stderr, 2)]
+        streams = [
+            input_stream(stdin),
+            output_stream(stdout, self.stdout, 1),
+            output_stream(stderr, self.stderr, 2),
+        ]
         self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
         self._hwcap = hwcap
         self._trace = "sys" in os.environ.get("KVRM_TRACE", "").split(",")
-        self.loaded = Loaded(0, 0, 0, b"")
+        self.loaded: Loaded = Loaded(0, 0, 0, b"")
 
     # Running
 
@@ -116,9 +122,7 @@ class Process:
         """Load the program, and set pc and sp to its first instruction and stack."""
         executable = parse(self._program.data, os.fsdecode(self._program.name))
         interpreter = find_interpreter(self, executable)
-        identity = Identity(
-            self.credentials.uid, self.credentials.gid, self._hwcap, self.random_bytes(16)
-        )
+        identity = Identity(self.credentials.uid, self.credentials.gid, self._hwcap, self.random_bytes(16))
         self.loaded = load(
             self.memory, executable, interpreter, self.argv, self.envp, self._program.path, identity
         )
@@ -178,11 +182,22 @@ class Process:
         """Let time pass without an instruction."""
         self.skipped = min(self.skipped + max(0, ns), _LAST_TIME)
 
+    def timespec(self, pointer: int) -> int:
+        """The struct timespec at a guest address, in nanoseconds; EINVAL if it is none."""
+        seconds, ns = TIMESPEC.unpack(self.memory.read(pointer, TIMESPEC.size))
+        if seconds < 0 or not 0 <= ns < BILLION:
+            raise Failure(Errno.EINVAL)
+        return int(seconds * BILLION + ns)
+
     def random_bytes(self, size: int) -> bytes:
         """The next `size` bytes of the seeded generator."""
         return self.random.randbytes(size)
 
     # Files
+
+    def captured(self, number: int) -> bytes:
+        """What went to standard output (1) or error (2) and was not given a stream; else b""."""
+        return bytes(self.stdout if number == 1 else self.stderr)
 
     @property
     def program_path(self) -> bytes:

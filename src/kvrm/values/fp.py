@@ -69,11 +69,15 @@ def _process(e: Any, f: Format, *operands: Any) -> Any:
     return _propagate(e, f, operands, e.const(operands[0].type, f.default_nan))
 
 
-def checked(e: Any, result: Any, chosen: Chosen, *operands: Any) -> Any:
-    """The bits of `result`; `chosen` tells those of its NaN lanes."""
-    t, bad = operands[0].type, unordered(e, result, result)
-    raw = e.bitcast(result, t)
-    return e.rare(e.any(bad), lambda: e.select(bad, chosen(e, format_of(e, raw), *operands), raw), raw)
+def checked(e: Any, t: Any, result: Any, chosen: Chosen, *operands: Any) -> Any:
+    """The bits of `result`, of type `t`; `chosen` tells those of its NaN lanes."""
+    bad = unordered(e, result, result)
+
+    def repaired() -> Any:
+        nan = chosen(e, FORMATS[e.width_of(t)], *[e.apart(x) for x in operands])
+        return e.select(bad, e.real(nan), result)
+
+    return e.bitcast(e.rare(e.any(bad), repaired, result), t)
 
 
 # -- arithmetic -----------------------------------------------------------------------------------------------------
@@ -81,7 +85,7 @@ def checked(e: Any, result: Any, chosen: Chosen, *operands: Any) -> Any:
 
 def _arithmetic(op: str, chosen: Chosen = _process) -> Callable[..., Any]:
     def emit(e: Any, t: Any, a: Any, b: Any, fpcr: int) -> Any:
-        return checked(e, getattr(e, op)(e.real(a), e.real(b)), chosen, a, b)
+        return checked(e, t, getattr(e, op)(e.real(a), e.real(b)), chosen, a, b)
 
     return emit
 
@@ -92,12 +96,12 @@ def _infinity_by_zero(e: Any, f: Format, a: Any, b: Any) -> Any:
 
 
 def _emit_sqrt(e: Any, t: Any, a: Any, fpcr: int) -> Any:
-    return checked(e, e.intrinsic("sqrt", e.real(a).type, e.real(a)), _process, a)
+    return checked(e, t, e.intrinsic("sqrt", e.real(a).type, e.real(a)), _process, a)
 
 
 def _emit_muladd(e: Any, t: Any, c: Any, a: Any, b: Any, fpcr: int) -> Any:
     x, y, z = e.real(a), e.real(b), e.real(c)
-    return checked(e, e.intrinsic("fma", x.type, x, y, z), _muladd_nan, c, a, b)
+    return checked(e, t, e.intrinsic("fma", x.type, x, y, z), _muladd_nan, c, a, b)
 
 
 def _muladd_nan(e: Any, f: Format, c: Any, a: Any, b: Any) -> Any:
@@ -119,7 +123,7 @@ def _step(base: Callable[[Format], int], halve: bool) -> Callable[..., Any]:
         if halve:
             x, y = _one_halved(e, f, minus_a, b)
         result = e.intrinsic("fma", x.type, x, y, e.real(start))
-        return checked(e, result, lambda e, f, a, b: _propagate(e, f, (a, b), start), minus_a, b)
+        return checked(e, t, result, lambda e, f, a, b: _propagate(e, f, (a, b), start), minus_a, b)
 
     return emit
 
@@ -141,9 +145,14 @@ def _extreme(op: str, zeros: str, chosen: Chosen = _process) -> Callable[..., An
     def emit(e: Any, t: Any, a: Any, b: Any, fpcr: int) -> Any:
         x, y = e.real(a), e.real(b)
         out = e.select(e.fcmp_ordered(op, x, y), a, b)
-        out = e.select(e.fcmp_ordered("==", x, y), getattr(e, zeros)(a, b), out)
+        out = e.real(e.select(e.fcmp_ordered("==", x, y), getattr(e, zeros)(a, b), out))
         bad = unordered(e, x, y)
-        return e.rare(e.any(bad), lambda: e.select(bad, chosen(e, format_of(e, a), a, b), out), out)
+
+        def repaired() -> Any:
+            nan = chosen(e, format_of(e, a), e.apart(a), e.apart(b))
+            return e.select(bad, e.real(nan), out)
+
+        return e.bitcast(e.rare(e.any(bad), repaired, out), t)
 
     return emit
 
@@ -169,7 +178,7 @@ def _emit_unordered(e: Any, t: Any, a: Any, b: Any, fpcr: int) -> Any:
 
 
 def _emit_frint(e: Any, t: Any, a: Any, rounding: Rounding, fpcr: int) -> Any:
-    return checked(e, e.intrinsic(ROUND[rounding], e.real(a).type, e.real(a)), _process, a)
+    return checked(e, t, e.intrinsic(ROUND[rounding], e.real(a).type, e.real(a)), _process, a)
 
 
 # -- rows -----------------------------------------------------------------------------------------------------------

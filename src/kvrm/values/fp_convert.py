@@ -19,11 +19,7 @@ from kvrm.values.softfloat import FORMATS, Format, Rounding
 
 def _resize(e: Any, x: Any, t: Any) -> Any:
     """`x` zero-extended or cut to the lanes of `t`."""
-    return e.zext(x, t) if e.width(x) < _width(t) else e.trunc(x, t)
-
-
-def _width(t: Any) -> int:
-    return int(getattr(t, "element", t).width)
+    return e.zext(x, t) if e.width(x) < e.width_of(t) else e.trunc(x, t)
 
 
 def _align(e: Any, x: Any, by: int) -> Any:
@@ -57,12 +53,12 @@ def _emit_fcvt(e: Any, t: Any, x: Any, to: int, fpcr: int) -> Any:
         return _to_half(e, t, x)
     number = e.real(e.const(t, 0)).type
     result = (e.fpext if to > source.width else e.fptrunc)(e.real(x), number)
-    return checked(e, result, _convert_nan(t), x)
+    return checked(e, t, result, _convert_nan(t), x)
 
 
 def _from_half(e: Any, t: Any, x: Any) -> Any:
     """The half's bits read as the other format, times a power of two that makes up for the bias; always exact."""
-    source, target = FORMATS[16], FORMATS[_width(t)]
+    source, target = FORMATS[16], FORMATS[e.width_of(t)]
     up = target.fraction - source.fraction
     magnitude = _field(e, x, source.magnitude, -up, t)
     scale = e.real(e.const(t, 2 * target.bias - source.bias << target.fraction))

@@ -45,6 +45,7 @@ class Library:
         self._rows: list[npt.NDArray[np.uint32]] = []
         self._decoders = np.zeros(0, np.uint64)
         self.version = 0
+        self._loadable = not native.dumps()
         self._load_segments()
         if "runtime" not in self._segments:
             self._add_segment(self._build_runtime())
@@ -86,7 +87,7 @@ class Library:
     def _load_segments(self) -> None:
         self._segments: set[str] = set()
         self._directory.mkdir(parents=True, exist_ok=True)
-        for path in sorted(self._directory.glob("*.segment")):
+        for path in sorted(self._directory.glob("*.segment")) if self._loadable else ():
             data = cache.read_checked(path)
             if data is not None:
                 self._link(data)
@@ -169,6 +170,7 @@ def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[li
         addresses.append(build_handler(module, label, d, statics))
         for cube in subtract(d.variant_cube(statics), d.unallocated):
             rows += [[k, cube.mask, cube.value, number] for k in bucket_keys(cube)]
+            native.dump("decode", f"{cube.mask:08x} {cube.value:08x} {label}")
     t = ir.ArrayType(PTR, len(addresses))
     table = ir.GlobalVariable(module, t, f"table_{name}")
     table.initializer = ir.Constant(t, addresses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I1, I8, I64, PTR, Emitter
+from kvrm.engine.emitter import I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import Function, Reason, unlikely
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
@@ -67,39 +67,51 @@ def _check(f: Function, address: ir.Value, access: str) -> ir.Value:
     return found
 
 
-def _bytes(f: Function, address: ir.Value, size: int, access: str) -> list[ir.Value]:
-    """Host addresses of each byte of an access that may straddle two pages, both checked first."""
+def _parts(f: Function, address: ir.Value, size: int, access: str) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """An access that may straddle two pages, both checked: head, tail and how many bytes are on the second page.
+
+    Head is the host address of `size` bytes of the first page, which end at its end if there is a second one; tail is that
+    of the second page's beginning (of the first page again, if there is none).
+    """
     e = f.e
     first = _check(f, address, access)
-    if size == 1:
-        return [host_address(e, first, e.and_(address, _c(PAGE - 1)))]
-    end = e.add(address, _c(size - 1))
-    straddles = e.icmp_unsigned("<", e.and_(end, _c(PAGE - 1)), e.and_(address, _c(PAGE - 1)))
-    far = e.select(straddles, e.and_(end, _c(-PAGE & (1 << 64) - 1)), address)
-    last = _check(f, far, access)
-    out = []
-    for i in range(size):
-        at = e.add(address, _c(i))
-        offset = e.and_(at, _c(PAGE - 1))
-        beyond = e.icmp_unsigned("<", offset, e.and_(address, _c(PAGE - 1)))
-        out.append(host_address(e, e.select(beyond, last, first), offset))
-    return out
+    offset = e.and_(address, _c(PAGE - 1))
+    over = e.intrinsic("usub.sat", I64, offset, _c(PAGE - size))
+    end = e.and_(e.add(address, _c(size - 1)), _c(-PAGE & (1 << 64) - 1))
+    last = _check(f, e.select(e.icmp_unsigned("!=", over, _c(0)), end, address), access)
+    return host_address(e, first, e.sub(offset, over)), host_address(e, last, _c(0)), over
+
+
+def _bits(e: Emitter, count: ir.Value, t: ir.Type) -> ir.Value:
+    """8 times a number of bytes, as an amount to shift a `t` by."""
+    amount = e.shl(count, _c(3))
+    return e.trunc(amount, t) if t.width < 64 else e.zext(amount, t) if t.width > 64 else amount
 
 
 def read_slow(f: Function, address: ir.Value, t: ir.Type) -> ir.Value:
-    """Little-endian bytes at `address`, one by one."""
-    e = f.e
-    value: ir.Value = ir.Constant(t, 0)
-    for i, host in enumerate(_bytes(f, address, t.width // 8, "R")):
-        byte = e.load(host, typ=I8, align=1)
-        wide = byte if t.width == 8 else e.zext(byte, t)
-        value = e.or_(value, e.shl(wide, ir.Constant(t, 8 * i)) if i else wide)
-    return value
+    """A little-endian `t` at `address`, on one page or two."""
+    e, size = f.e, t.width // 8
+    if size == 1:
+        return e.load(host_address(e, _check(f, address, "R"), e.and_(address, _c(PAGE - 1))), typ=t, align=1)
+    head, tail, over = _parts(f, address, size, "R")
+    straddles = e.icmp_unsigned("!=", over, _c(0))
+    low = e.lshr(e.load(head, typ=t, align=1), _bits(e, over, t))
+    shift = e.select(straddles, _bits(e, e.sub(_c(size), over), t), ir.Constant(t, 0))
+    high = e.shl(e.load(tail, typ=t, align=1), shift)
+    return e.or_(low, e.select(straddles, high, ir.Constant(t, 0)))
 
 
 def write_slow(f: Function, address: ir.Value, value: ir.Value) -> None:
-    """Store little-endian bytes, none of them unless all may be written."""
-    e = f.e
-    for i, host in enumerate(_bytes(f, address, value.type.width // 8, "W")):
-        byte = value if value.type.width == 8 else e.trunc(e.lshr(value, ir.Constant(value.type, 8 * i)), I8)
-        e.store(byte, host, align=1)
+    """Store `value` on one page or two, nothing unless all of it may be written."""
+    e, t = f.e, value.type
+    size = t.width // 8
+    if size == 1:
+        e.store(value, host_address(e, _check(f, address, "W"), e.and_(address, _c(PAGE - 1))), align=1)
+        return
+    head, tail, over = _parts(f, address, size, "W")
+    shift = _bits(e, over, t)
+    kept = e.sub(e.shl(ir.Constant(t, 1), shift), ir.Constant(t, 1))
+    e.store(e.or_(e.and_(e.load(head, typ=t, align=1), kept), e.shl(value, shift)), head, align=1)
+    with e.if_then(e.icmp_unsigned("!=", over, _c(0)), likely=False):
+        rest = e.lshr(value, _bits(e, e.sub(_c(size), over), t))
+        e.store(e.or_(e.and_(e.load(tail, typ=t, align=1), e.not_(kept)), rest), tail, align=1)

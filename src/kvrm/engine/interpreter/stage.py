@@ -177,7 +177,7 @@ class HandlerStage(Context):
 
     def _operand(self, node: StaticNode) -> ir.Value:
         if id(node) not in self._operands:
-            self._operands[id(node)] = self._extended(node) or self._loaded(node)
+            self._operands[id(node)] = self._extended(node) or self._spread(node) or self._loaded(node)
         return self._operands[id(node)]
 
     def _extended(self, node: StaticNode) -> ir.Value | None:
@@ -191,9 +191,17 @@ class HandlerStage(Context):
         with self._f.e.goto_block(self._loads):
             return self._f.e.zext(narrow, ir.IntType(node.width))
 
+    def _spread(self, node: StaticNode) -> ir.Value | None:
+        """Several lanes or more than 64 bits fit no operand: the last steps to them are taken at run time."""
+        if isinstance(node.row, str) or (node.lanes == 1 and node.width <= 64):
+            return None
+        args = [self.value(a) for a in node.args]
+        with self._f.e.goto_block(self._loads):
+            return node.row.emit(self._f.e, integer(node.width, node.lanes), *args, *node.attrs)
+
     def _loaded(self, node: StaticNode) -> ir.Value:
         width = _operand_width(node.width)
-        if self._used + width // 8 > OPERAND_BYTES or node.lanes > 1:
+        if self._used + width // 8 > OPERAND_BYTES:
             raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
         e, t = self._f.e, ir.IntType(width)
         with e.goto_block(self._loads):
@@ -258,8 +266,8 @@ class HandlerStage(Context):
         return self._wrap(self._f.e.load_at(self._f.state, self._v(r), ir.IntType(n), align=n // 8), n)
 
     def write_v(self, r: Bits, value: Bits) -> None:
-        """Store all 128 bits to the state."""
-        self._f.e.store_at(self.value(value.zext(128)), self._f.state, self._v(r), align=16)
+        """Store all 128 bits to the state, in one piece: a later vector load can then be forwarded."""
+        self._f.e.store_at(self.value(value.zext(128).split(64)), self._f.state, self._v(r), align=16)
 
     def read_flags(self) -> Flags:
         """The flags travel in registers from handler to handler."""

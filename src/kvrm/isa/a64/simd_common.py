@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kvrm.isa.assembly import number, printer
+from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context, System
 from kvrm.isa.definition import Decoded
 from kvrm.values import Bits
@@ -16,7 +16,7 @@ QC = 27
 LETTERS = {8: "b", 16: "h", 32: "s", 64: "d", 128: "q"}
 """Letters of the element sizes in bits."""
 
-# -- Encodings ------------------------------------------------------------------------------------------------------------
+# -- Encodings ------------------------------------------------------------------------------------------------
 
 
 def without_sizes(allowed: str, vector: bool = True) -> str:
@@ -37,7 +37,7 @@ def mnemonic_of(name: str) -> str:
     return name.replace(",", " ").split()[0].lower()
 
 
-# -- Text -----------------------------------------------------------------------------------------------------------------
+# -- Text -----------------------------------------------------------------------------------------------------
 
 
 def element_size(d: Decoded) -> int:
@@ -96,10 +96,10 @@ def two(d: Decoded, q: int) -> str:
 @printer
 def own_size(d: Decoded, size: int) -> str:
     """The element size, as the shift of SHLL."""
-    return number(8 << size)
+    return str(8 << size)
 
 
-# -- Registers ------------------------------------------------------------------------------------------------------------
+# -- Registers ------------------------------------------------------------------------------------------------
 
 
 class Saturated(NamedTuple):

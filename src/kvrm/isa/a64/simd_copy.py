@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvrm.isa.a64.simd_common import LETTERS, element_size
-from kvrm.isa.assembly import general, printer
+from kvrm.isa.assembly import general, number, printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Asm, Static, Decoded, insn
 from kvrm.values import Bits
@@ -18,16 +18,21 @@ INDEX = {8: "index:4 1", 16: "index:3 10", 32: "index:2 100", 64: "index:1 1000"
 """imm5 for each element size."""
 
 
+def index_text(index: int) -> str:
+    """A lane number in brackets."""
+    return number(index)[1:]
+
+
 @printer
 def element(d: Decoded, r: int) -> str:
-    """One lane of a vector register: ``v1.s[3]``."""
-    return f"v{r}.{LETTERS[element_size(d)]}[{d.index}]"
+    """One lane of a vector register: ``v1.s[3]``, ``v1.b[0xa]``."""
+    return f"v{r}.{LETTERS[element_size(d)]}[{index_text(d.index)}]"
 
 
 @printer
 def element_source(d: Decoded, r: int) -> str:
     """The lane of INS (element) that is read; the low bits of imm4 are ignored."""
-    return f"v{r}.{LETTERS[element_size(d)]}[{d.imm4 // (element_size(d) // 8)}]"
+    return f"v{r}.{LETTERS[element_size(d)]}[{index_text(d.imm4 // (element_size(d) // 8))}]"
 
 
 @printer
@@ -45,7 +50,7 @@ def _define(name: str, key: str, diagram: str, sizes: tuple[int, ...], asm: Asm,
 
 ALL = (8, 16, 32, 64)
 
-# -- DUP ------------------------------------------------------------------------------------------------------------------
+# -- DUP ------------------------------------------------------------------------------------------------------
 
 
 def _dup_element(m: Context, Q: Static, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
@@ -87,7 +92,7 @@ _define(
     _dup_general,
 )
 
-# -- INS ------------------------------------------------------------------------------------------------------------------
+# -- INS ------------------------------------------------------------------------------------------------------
 
 
 def _ins_general(m: Context, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
@@ -116,7 +121,7 @@ _define(
     _ins_element,
 )
 
-# -- To general registers -------------------------------------------------------------------------------------------------
+# -- To general registers -------------------------------------------------------------------------------------
 
 
 def _smov(m: Context, Q: Static, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
@@ -139,7 +144,7 @@ _define("SMOV", "smov", SMOV, (8, 16), "smov {Rd:general_q}, {Rn:element}", _smo
 insn(
     "SMOV",
     "0 1 0 01110000 index:2 100 0 0101 1 Rn:5 Rd:5",
-    "smov {Rd:general_q}, {Rn:element}",
+    "smov {Rd:X}, {Rn:element}",
     key="smov_s",
     esize=32,
     Q=1,

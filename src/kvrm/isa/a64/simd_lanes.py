@@ -29,7 +29,7 @@ def least(width: int) -> int:
     return 1 << (width - 1)
 
 
-# -- Saturation -----------------------------------------------------------------------------------------------------------
+# -- Saturation -----------------------------------------------------------------------------------------------
 
 
 def saturating(exact: Bits, clamped: Bits) -> Saturated:
@@ -58,9 +58,8 @@ def sub_unsigned(a: Bits, b: Bits) -> Saturated:
 
 
 def accumulate_unsigned(d: Bits, a: Bits) -> Saturated:
-    """SUQADD: signed d plus unsigned a. Two halves of a are both positive, so clamping twice is clamping once."""
-    low = a.lsr(1)
-    return saturating(d + a, sqadd(sqadd(d, low), a - low))
+    """SUQADD: signed d plus unsigned a. Flipping the sign bit keeps the order and makes it an unsigned sum."""
+    return saturating(d + a, uqadd(d ^ least(d.width), a) ^ least(d.width))
 
 
 def accumulate_signed(d: Bits, a: Bits) -> Saturated:
@@ -99,7 +98,7 @@ def narrow_unsigned(a: Bits) -> Saturated:
     return _narrowed(a, a.umin((1 << a.width // 2) - 1))
 
 
-# -- Twice as wide, and multiplication ------------------------------------------------------------------------------------
+# -- Twice as wide, and multiplication ------------------------------------------------------------------------
 
 
 def wide_signed(a: Bits) -> Bits:
@@ -120,6 +119,26 @@ def product_signed(a: Bits, b: Bits) -> Bits:
 def product_unsigned(a: Bits, b: Bits) -> Bits:
     """UMULL: the whole unsigned product."""
     return wide_unsigned(a) * wide_unsigned(b)
+
+
+def add_product_signed(d: Bits, a: Bits, b: Bits) -> Bits:
+    """SMLAL."""
+    return d + product_signed(a, b)
+
+
+def add_product_unsigned(d: Bits, a: Bits, b: Bits) -> Bits:
+    """UMLAL."""
+    return d + product_unsigned(a, b)
+
+
+def subtract_product_signed(d: Bits, a: Bits, b: Bits) -> Bits:
+    """SMLSL."""
+    return d - product_signed(a, b)
+
+
+def subtract_product_unsigned(d: Bits, a: Bits, b: Bits) -> Bits:
+    """UMLSL."""
+    return d - product_unsigned(a, b)
 
 
 def product_doubled(a: Bits, b: Bits) -> Saturated:
@@ -143,14 +162,14 @@ def doubled_high_rounded(a: Bits, b: Bits) -> Saturated:
     return _upper(Saturated(sqadd(p.value, least(a.width)), p.clamped), a.width)
 
 
-def accumulate_doubled(d: Bits, a: Bits, b: Bits) -> Saturated:
+def add_product_doubled(d: Bits, a: Bits, b: Bits) -> Saturated:
     """SQDMLAL: both the product and the sum are clamped."""
     p = product_doubled(a, b)
     total = add_signed(d, p.value)
     return Saturated(total.value, total.clamped | p.clamped)
 
 
-def subtract_doubled(d: Bits, a: Bits, b: Bits) -> Saturated:
+def subtract_product_doubled(d: Bits, a: Bits, b: Bits) -> Saturated:
     """SQDMLSL: both the product and the difference are clamped."""
     p = product_doubled(a, b)
     total = sub_signed(d, p.value)
@@ -165,7 +184,7 @@ def product_polynomial(a: Bits, b: Bits) -> Bits:
     return result
 
 
-# -- Distances ------------------------------------------------------------------------------------------------------------
+# -- Distances ------------------------------------------------------------------------------------------------
 
 
 def distance_signed(a: Bits, b: Bits) -> Bits:
@@ -178,7 +197,7 @@ def distance_unsigned(a: Bits, b: Bits) -> Bits:
     return a.umax(b) - a.umin(b)
 
 
-# -- Shifts ---------------------------------------------------------------------------------------------------------------
+# -- Shifts ---------------------------------------------------------------------------------------------------
 
 
 def shift_right(a: Bits, n: Lift, signed: bool, rounding: bool) -> Bits:

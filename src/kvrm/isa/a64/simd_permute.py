@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvrm.isa.a64.simd_common import arranged
-from kvrm.isa.assembly import number, printer
+from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Static, insn
-from kvrm.values import Bits, bits, cond
+from kvrm.values import Bits, bits, concat, cond
 from kvrm.values.vectors import pick
 
-# -- Permute --------------------------------------------------------------------------------------------------------------
+# -- Permute --------------------------------------------------------------------------------------------------
 
 Order = Callable[[int, int, int], int]
 """Which lane of Rn followed by Rm goes to a lane: lane, number of lanes, part (0 or 1) -> lane."""
@@ -47,7 +47,7 @@ for _name, _code, _order in (("UZP", "01", _unzip), ("TRN", "10", _transpose), (
             order=_order,
         )(_permute)
 
-# -- Extract --------------------------------------------------------------------------------------------------------------
+# -- Extract ----------------------------------------------------------------------------------------------------
 
 
 @insn(
@@ -57,12 +57,17 @@ for _name, _code, _order in (("UZP", "01", _unzip), ("TRN", "10", _transpose), (
     unallocated="Q=0 imm4=1xxx",
 )
 def ext(m: Context, Q: Static, Rm: Bits, imm4: Bits, Rn: Bits, Rd: Bits) -> None:
+    """The whole doublewords are chosen first, then shifted down by the bytes that are left."""
     n = 128 if Q else 64
-    down = imm4.zext(n).lsl(3)
-    m.v[Rd, n] = m.v[Rn, n].lsr(down) | m.v[Rm, n].lsl(bits(n, n) - down)
+    low, high = m.v[Rn, n].split(64), m.v[Rm, n].split(64)
+    if Q:
+        middle = low.shuffle([1, 2], high)
+        low, high = cond(imm4[3], middle, low), cond(imm4[3], high, middle)
+    down = concat(imm4[2:0], bits(3, 0)).zext(64).splat(low.lanes)
+    m.v[Rd, n] = low.lsr(down) | high.lsl(1).lsl(~down & 63)
 
 
-# -- Table lookup ---------------------------------------------------------------------------------------------------------
+# -- Table lookup ---------------------------------------------------------------------------------------------
 
 
 @printer

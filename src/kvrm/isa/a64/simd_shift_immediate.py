@@ -51,7 +51,7 @@ def _left(imm: Bits, a: Bits) -> Bits:
 
 
 def _right(imm: Bits, a: Bits, esize: int) -> Bits:
-    return (bits(a.width, esize) - imm.zext(a.width)).splat(a.lanes)
+    return (bits(7, esize) - imm.zext(7)).zext(a.width).splat(a.lanes)
 
 
 def _define(
@@ -73,7 +73,7 @@ def _define(
         )(operation)
 
 
-# -- Elements of one size -------------------------------------------------------------------------------------------------
+# -- Elements of one size -------------------------------------------------------------------------------------
 
 ALL, NARROW, D = (8, 16, 32, 64), (8, 16, 32), (64,)
 
@@ -149,7 +149,7 @@ for _u, _code, _name, _saturating in (
     _define(_u, _code, _name, ALL, _vector_left, LEFT, op=_saturating)
     _define(_u, _code, _name, ALL, _scalar_left, LEFT_SCALAR, scalar=True, op=_saturating)
 
-# -- Inserting: the bits that the shift vacates stay ----------------------------------------------------------------------
+# -- Inserting: the bits that the shift vacates stay ----------------------------------------------------------
 
 
 def _insert_right(d: Bits, a: Bits, imm: Bits, esize: int) -> Bits:
@@ -178,7 +178,7 @@ _define(1, "01000", "SRI", D, _scalar_insert, RIGHT_SCALAR, scalar=True, op=_ins
 _define(1, "01010", "SLI", ALL, _vector_insert, LEFT, op=_insert_left)
 _define(1, "01010", "SLI", D, _scalar_insert, LEFT_SCALAR, scalar=True, op=_insert_left)
 
-# -- To elements half as wide ---------------------------------------------------------------------------------------------
+# -- To elements half as wide ---------------------------------------------------------------------------------
 
 
 def _vector_narrow(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
@@ -216,7 +216,10 @@ for _u, _code, _name, _narrow, _signed, _rounding in (
     _define(_u, _code, _name, NARROW, _vector_narrow, NARROWED, op=_both)
     _define(_u, _code, _name, NARROW, _scalar_narrow, NARROWED_SCALAR, scalar=True, op=_both)
 
-# -- To elements twice as wide --------------------------------------------------------------------------------------------
+# -- To elements twice as wide --------------------------------------------------------------------------------
+
+
+LONG = "{Q:two} {Rd:vector_wide}, {Rn:vector}, {imm:shift_left}"
 
 
 def _long(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, extend: Callable[[Bits, int], Bits]) -> None:
@@ -224,18 +227,5 @@ def _long(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, exte
     m.v[Rd, 128] = a.lsl(_left(imm, a))
 
 
-def _no_shift(d: Decoded) -> bool:
-    return not d.imm
-
-
-for _u, _name, _alias, _extend in ((0, "SSHLL, SSHLL2", "sxtl", Bits.sext), (1, "USHLL, USHLL2", "uxtl", Bits.zext)):
-    _define(
-        _u,
-        "10100",
-        _name,
-        NARROW,
-        _long,
-        "{Q:two} {Rd:vector_wide}, {Rn:vector}, {imm:shift_left}",
-        aliases=[Alias(f"{_alias}{{Q:two}} {{Rd:vector_wide}}, {{Rn:vector}}", _no_shift)],
-        extend=_extend,
-    )
+for _u, _name, _extend in ((0, "SSHLL, SSHLL2", Bits.sext), (1, "USHLL, USHLL2", Bits.zext)):
+    _define(_u, "10100", _name, NARROW, _long, LONG, extend=_extend)

@@ -28,7 +28,7 @@ def _define(
     )(operation)
 
 
-# -- Long: halves of Rn and Rm, the whole of Rd ---------------------------------------------------------------------------
+# -- Long: halves of Rn and Rm, the whole of Rd ---------------------------------------------------------------
 
 LONG = "{Rd:vector_wide}, {Rn:vector}, {Rm:vector}"
 
@@ -57,15 +57,15 @@ for _u, _code, _name, _op in (
 for _u, _code, _name, _sum in (
     (0, "0101", "SABAL, SABAL2", lambda d, a, b: d + wide_unsigned(lanes.distance_signed(a, b))),
     (1, "0101", "UABAL, UABAL2", lambda d, a, b: d + wide_unsigned(lanes.distance_unsigned(a, b))),
-    (0, "1000", "SMLAL, SMLAL2 (vector)", lambda d, a, b: d + lanes.product_signed(a, b)),
-    (1, "1000", "UMLAL, UMLAL2 (vector)", lambda d, a, b: d + lanes.product_unsigned(a, b)),
-    (0, "1010", "SMLSL, SMLSL2 (vector)", lambda d, a, b: d - lanes.product_signed(a, b)),
-    (1, "1010", "UMLSL, UMLSL2 (vector)", lambda d, a, b: d - lanes.product_unsigned(a, b)),
+    (0, "1000", "SMLAL, SMLAL2 (vector)", lanes.add_product_signed),
+    (1, "1000", "UMLAL, UMLAL2 (vector)", lanes.add_product_unsigned),
+    (0, "1010", "SMLSL, SMLSL2 (vector)", lanes.subtract_product_signed),
+    (1, "1010", "UMLSL, UMLSL2 (vector)", lanes.subtract_product_unsigned),
 ):
     _define(_u, _code, _name, "bhs", _long_accumulate, LONG, _sum)
 _define(0, "1110", "PMULL, PMULL2", "b", _long, LONG, lambda a, b: lanes.product_polynomial(*map(wide_unsigned, (a, b))))
 
-# -- Long and saturating, which have scalar forms -------------------------------------------------------------------------
+# -- Long and saturating, which have scalar forms -------------------------------------------------------------
 
 
 def _scalar(m: Context, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
@@ -87,13 +87,13 @@ def _define_scalar(code: str, name: str, operation: Callable[..., None], op: obj
 _define(0, "1101", "SQDMULL, SQDMULL2 (vector)", "hs", _long, LONG, lanes.product_doubled)
 _define_scalar("1101", "SQDMULL, SQDMULL2 (vector)", _scalar, lanes.product_doubled)
 for _code, _name, _clamped in (
-    ("1001", "SQDMLAL, SQDMLAL2 (vector)", lanes.accumulate_doubled),
-    ("1011", "SQDMLSL, SQDMLSL2 (vector)", lanes.subtract_doubled),
+    ("1001", "SQDMLAL, SQDMLAL2 (vector)", lanes.add_product_doubled),
+    ("1011", "SQDMLSL, SQDMLSL2 (vector)", lanes.subtract_product_doubled),
 ):
     _define(0, _code, _name, "hs", _long_accumulate, LONG, _clamped)
     _define_scalar(_code, _name, _scalar_accumulate, _clamped)
 
-# -- Wide: the whole of Rn, half of Rm ------------------------------------------------------------------------------------
+# -- Wide: the whole of Rn, half of Rm ------------------------------------------------------------------------
 
 
 def _wide(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits], Bits]) -> None:
@@ -109,7 +109,7 @@ for _u, _code, _name, _op in (
 ):
     _define(_u, _code, _name, "bhs", _wide, WIDE, _op)
 
-# -- Narrow: the upper halves of sums and differences ---------------------------------------------------------------------
+# -- Narrow: the upper halves of sums and differences ---------------------------------------------------------
 
 
 def _narrow(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits], Bits]) -> None:

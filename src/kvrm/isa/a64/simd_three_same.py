@@ -45,7 +45,7 @@ def _define(u: int, code: str, name: str, sizes: str, scalar_sizes: str, op: lan
         )(_scalar)
 
 
-# -- Two operands, element by element -------------------------------------------------------------------------------------
+# -- Two operands, element by element -------------------------------------------------------------------------
 
 ROWS: Sequence[tuple[int, str, str, str, str, lanes.Binary]] = (
     (0, "00000", "SHADD", "bhs", "", lambda a, b: (a & b) + (a ^ b).asr(1)),
@@ -89,7 +89,7 @@ ROWS: Sequence[tuple[int, str, str, str, str, lanes.Binary]] = (
 for _row in ROWS:
     _define(*_row)
 
-# -- Accumulating ---------------------------------------------------------------------------------------------------------
+# -- Accumulating ---------------------------------------------------------------------------------------------
 
 for _u, _code, _name, _op in (
     (0, "01111", "SABA", lambda d, a, b: d + lanes.distance_signed(a, b)),
@@ -106,7 +106,7 @@ for _u, _code, _name, _op in (
         op=_op,
     )(_accumulate)
 
-# -- Pairs: neighbours of Rn, then of Rm ----------------------------------------------------------------------------------
+# -- Pairs: neighbours of Rn, then of Rm ----------------------------------------------------------------------
 
 
 def _pairwise(op: Callable[[Bits, Bits], Bits]) -> lanes.Binary:
@@ -126,7 +126,7 @@ def addp_scalar(m: Context, Rn: Bits, Rd: Bits) -> None:
     m.v[Rd, 64] = a.lane(0) + a.lane(1)
 
 
-# -- Whole registers ------------------------------------------------------------------------------------------------------
+# -- Whole registers ------------------------------------------------------------------------------------------
 
 LOGICAL = "0 Q {} 01110 {} 1 Rm:5 00011 1 Rn:5 Rd:5"
 BYTES = " {Rd:vector_bytes}, {Rn:vector_bytes}, {Rm:vector_bytes}"

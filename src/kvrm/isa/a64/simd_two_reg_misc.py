@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from kvrm.isa.a64 import simd_lanes as lanes
 from kvrm.isa.a64.simd_common import half, key_of, mnemonic_of, settle, without_sizes, write_half
-from kvrm.isa.a64.simd_lanes import even_odd, least, mask_if, wide_signed, wide_unsigned
+from kvrm.isa.a64.simd_lanes import even_odd, mask_if, wide_signed, wide_unsigned
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Alias, Asm, Static, insn
-from kvrm.values import Bits, bits, cond
+from kvrm.values import Bits, cond
 
 VECTOR = "0 Q {} 01110 size:2 10000 {} 10 Rn:5 Rd:5"
 SCALAR = "01 {} 11110 size:2 10000 {} 10 Rn:5 Rd:5"
@@ -55,7 +55,7 @@ def _define_scalar(
     insn(name, SCALAR.format(u, code), asm, key=key_of(name, "scalar"), unallocated=holes, op=op)(operation)
 
 
-# -- One operand, element by element --------------------------------------------------------------------------------------
+# -- One operand, element by element --------------------------------------------------------------------------
 
 
 def _reversed(container: int) -> lanes.Unary:
@@ -109,7 +109,7 @@ for _u, _name, _add in ((0, "SUQADD", lanes.accumulate_unsigned), (1, "USQADD", 
     _define(_u, "00011", _name, "bhsd", _add, _accumulate)
     _define_scalar(_u, "00011", _name, "bhsd", _add, _accumulate_scalar)
 
-# -- Bytes, whatever `size` selects ---------------------------------------------------------------------------------------
+# -- Bytes, whatever `size` selects ---------------------------------------------------------------------------
 
 
 def _bytes(m: Context, Q: Static, Rn: Bits, Rd: Bits, op: Callable[[Bits], Bits]) -> None:
@@ -134,7 +134,7 @@ insn(
     op=Bits.bit_reverse,
 )(_bytes)
 
-# -- Sums of neighbours ---------------------------------------------------------------------------------------------------
+# -- Sums of neighbours ---------------------------------------------------------------------------------------
 
 
 def _pair_sum(widen: Callable[[Bits], Bits]) -> Callable[[Bits], Bits]:
@@ -162,7 +162,7 @@ _define(1, "00010", "UADDLP", "bhs", _pair_sum(wide_unsigned), _pairs, PAIRS)
 _define(0, "00110", "SADALP", "bhs", _pair_sum(wide_signed), _pairs_accumulate, PAIRS)
 _define(1, "00110", "UADALP", "bhs", _pair_sum(wide_unsigned), _pairs_accumulate, PAIRS)
 
-# -- Half as wide, twice as wide ------------------------------------------------------------------------------------------
+# -- Half as wide, twice as wide ------------------------------------------------------------------------------
 
 
 def _narrow(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: lanes.Unary) -> None:
@@ -188,37 +188,9 @@ for _u, _code, _name, _op in (
 @insn(
     "SHLL, SHLL2",
     VECTOR.format(1, "10011"),
-    "shll{Q:two} {Rd:vector_wide}, {Rn:vector}, {size:own_size}",
+    "shll{Q:two} {Rd:vector_wide}, {Rn:vector}, #{size:own_size}",
     unallocated="size=11",
 )
 def shll(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits) -> None:
     esize = 8 << size
     m.v[Rd, 128] = half(m, Rn, Q, esize).zext(2 * esize).lsl(esize)
-
-
-# -- Estimates ------------------------------------------------------------------------------------------------------------
-
-
-def _reciprocal(a: Bits) -> Bits:
-    """UnsignedRecipEstimate(): 1/x of a 0.32 number to 8 bits; saturated below 1/2."""
-    x = a.lsr(23)
-    estimate = ((bits(32, 1 << 19).splat(a.lanes).udiv(x * 2 + 1)) + 1).lsr(1)
-    return cond(a.sign, estimate.lsl(23), -1)
-
-
-def _root(a: Bits) -> Bits:
-    """UnsignedRSqrtEstimate(): 1/sqrt(x) of a 0.32 number to 8 bits; saturated below 1/4.
-
-    The manual counts b up while a * (b + 1)^2 < 2^28; the same b is found here one bit at a time.
-    """
-    x = a.lsr(23)
-    x = cond(x.ult(256), x * 2 + 1, (x & ~1) * 2 + 2)
-    b = a.like(512)
-    for i in range(8, -1, -1):
-        more = b | 1 << i
-        b = cond((x * more * more).ult(1 << 28), more, b)
-    return cond(a.ult(least(31)), a.like(-1), (b + 1).lsr(1).lsl(23))
-
-
-_define(0, "11100", "URECPE", "s", _reciprocal)
-_define(1, "11100", "URSQRTE", "s", _root)

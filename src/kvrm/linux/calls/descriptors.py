@@ -10,7 +10,7 @@ from kvrm.linux.files.content import MAX_SIZE
 from kvrm.linux.files.open_file import Descriptor, DirectoryFile
 from kvrm.linux.files.opening import open_created, open_path
 from kvrm.linux.files.streams import Pipe, PipeEnd
-from kvrm.linux.layout import BILLION, DOUBLEWORD, FLOCK, INT, POLLFD, TIMESPEC, WORD, timespec
+from kvrm.linux.layout import DOUBLEWORD, FLOCK, INT, POLLFD, WORD, timespec
 from kvrm.linux.outcome import deadlock
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def ppoll(process: Process, fds: int, count: int, timeout: int, mask: int, size:
     """Wait for events. Files and streams are always ready; an idle wait skips its time."""
     if count > process.limit(abi.RLIMIT_NOFILE)[0]:
         raise Failure(Errno.EINVAL)
-    wait = _timeout(process, timeout)
+    wait = process.timespec(timeout) if timeout else None
     entries = list(POLLFD.iter_unpack(process.memory.read(fds, count * POLLFD.size)))
     results = [(fd, events, _events(process, fd, events)) for fd, events, _ in entries]
     process.memory.write(fds, b"".join(POLLFD.pack(*result) for result in results))
@@ -241,11 +241,15 @@ def pselect6(
     """Wait for events, with sets of bits."""
     if not 0 <= count <= process.limit(abi.RLIMIT_NOFILE)[0]:
         raise Failure(Errno.EINVAL)
-    wait = _timeout(process, timeout)
+    wait = process.timespec(timeout) if timeout else None
     length = (count + 63) // 64 * 8
     ready = 0
     results: list[tuple[int, bytes]] = []
-    for pointer, event in ((read, abi.POLLIN | abi.POLLHUP), (write, abi.POLLOUT), (exceptional, abi.POLLPRI)):
+    for pointer, event in (
+        (read, abi.POLLIN | abi.POLLHUP),
+        (write, abi.POLLOUT),
+        (exceptional, abi.POLLPRI),
+    ):
         if not pointer:
             continue
         asked = int.from_bytes(process.memory.read(pointer, length), "little") & (1 << count) - 1
@@ -262,16 +266,6 @@ def pselect6(
     elif wait is not None:
         process.memory.write(timeout, timespec(wait))
     return ready
-
-
-def _timeout(process: Process, pointer: int) -> int | None:
-    """A timespec in nanoseconds; None if there is none."""
-    if not pointer:
-        return None
-    seconds, ns = TIMESPEC.unpack(process.memory.read(pointer, TIMESPEC.size))
-    if seconds < 0 or not 0 <= ns < BILLION:
-        raise Failure(Errno.EINVAL)
-    return int(seconds * BILLION + ns)
 
 
 def _idle(process: Process, wait: int | None) -> None:

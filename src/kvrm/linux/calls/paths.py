@@ -40,7 +40,11 @@ def fstat(process: Process, fd: int, buffer: int) -> int:
 def statx(process: Process, dirfd: int, path: int, flags: int, mask: int, buffer: int) -> int:
     """Status of a path or open file; the time of birth is not known."""
     known = abi.AT_SYMLINK_NOFOLLOW | abi.AT_EMPTY_PATH | abi.AT_NO_AUTOMOUNT | abi.AT_STATX_SYNC_TYPE
-    if flags & ~known or flags & abi.AT_STATX_SYNC_TYPE == abi.AT_STATX_SYNC_TYPE or mask & abi.STATX_RESERVED:
+    if (
+        flags & ~known
+        or flags & abi.AT_STATX_SYNC_TYPE == abi.AT_STATX_SYNC_TYPE
+        or mask & abi.STATX_RESERVED
+    ):
         raise Failure(Errno.EINVAL)
     process.memory.write(buffer, layout.statx(_status(process, dirfd, path, flags)))
     return 0
@@ -212,10 +216,16 @@ def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -
         node = _open_node(process.file(dirfd))
     if wanted == [None, None]:
         return 0
+    if node.immutable:
+        raise Failure(Errno.EPERM)
     status = node.stat()
-    if process.credentials.uid not in (0, status.uid) and (times or not process.credentials.allow(status, abi.W_OK)):
+    if process.credentials.uid not in (0, status.uid) and (
+        times or not process.credentials.allow(status, abi.W_OK)
+    ):
         raise Failure(Errno.EPERM if times else Errno.EACCES)
-    atime, mtime = (old if new is None else new for new, old in zip(wanted, (status.atime, status.mtime), strict=True))
+    atime, mtime = (
+        old if new is None else new for new, old in zip(wanted, (status.atime, status.mtime), strict=True)
+    )
     where = _host_place(node)
     if where is not None:
         os.utime(where.name, ns=(atime, mtime), dir_fd=where.parent().fd, follow_symlinks=False)

@@ -88,7 +88,7 @@ def sendfile(process: Process, out_fd: int, in_fd: int, offset: int, count: int)
 def copy_file_range(
     process: Process, in_fd: int, in_offset: int, out_fd: int, out_offset: int, count: int, flags: int
 ) -> int:
-    """Copy between regular files at their current offsets; given offsets are refused, and callers then read."""
+    """Copy between files at their current offsets; given offsets are refused, and callers then read."""
     if flags or in_offset or out_offset:
         raise Failure(Errno.EINVAL)
     if not isinstance(process.file(out_fd), SeekableFile):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
@@ -49,7 +48,19 @@ class FileSystem:
     def status(self, mode: int, *, nlink: int = 1, size: int = 0, rdev: int = 0) -> Stat:
         """Status of a new node of the guest's own."""
         times = (self.now,) * 3
-        return Stat(_DEVICE, self.new_inode(), mode, nlink, self.uid, self.gid, rdev, size, 4096, (size + 511) // 512, *times)
+        return Stat(
+            _DEVICE,
+            self.new_inode(),
+            mode,
+            nlink,
+            self.uid,
+            self.gid,
+            rdev,
+            size,
+            4096,
+            (size + 511) // 512,
+            *times,
+        )
 
     def new_inode(self) -> int:
         """An inode number that nothing has."""
@@ -97,7 +108,9 @@ class FileSystem:
         *above, name = _parts(path)
         parent = self._directory(tuple(above))
         if parent.lookup(name) is None:
-            parent.entries[name] = Directory(name, parent, self.status(stat.S_IFDIR | mode, nlink=2, size=4096))
+            parent.entries[name] = Directory(
+                name, parent, self.status(stat.S_IFDIR | mode, nlink=2, size=4096)
+            )
 
     def ancestor(self, path: bytes) -> Directory:
         """The directory at `path`, where something was shown."""

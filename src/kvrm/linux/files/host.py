@@ -1,8 +1,8 @@
 """Access to the host's files, confined to the trees that a guest may see.
 
-A path inside a tree is a tuple of component names. Every access walks from the tree's own descriptor one
-component at a time and follows no symbolic link (the guest's links are resolved in the guest's name space, see
-`filesystem`), so that no link, `..` or race leads out. Only regular files and directories are ever opened.
+A path inside a tree is a tuple of component names. Every access walks from the tree's own descriptor, one
+component at a time, and follows no symbolic link (`paths` resolves those as the guest sees them), so that no
+link, `..` or race leads out. Only regular files and directories are ever opened.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kvrm.linux.errno import Errno, Failure
 Parts = tuple[bytes, ...]
 
 _KERNEL_FILES = frozenset(
-    b"proc sysfs devtmpfs devpts debugfs tracefs securityfs cgroup cgroup2 bpf pstore configfs mqueue fusectl "
-    b"binfmt_misc efivarfs rpc_pipefs nsfs selinuxfs".split()
+    b"proc sysfs devtmpfs devpts debugfs tracefs securityfs cgroup cgroup2 bpf pstore configfs mqueue "
+    b"fusectl binfmt_misc efivarfs rpc_pipefs nsfs selinuxfs".split()
 )
 _CACHED_DIRECTORIES = 16
 

@@ -1,9 +1,11 @@
 """What a name can stand for: directories, files, links, devices and files that are made on demand.
 
-A node either comes from the host (`where`) and is what the host says, or it is the guest's own (`meta`). Nodes of
-read-only trees become the guest's own when it changes them: they enter the overlay, which is the `entries` of
-directories. Nodes of a writable tree never do; their changes go to the host.
+A node either comes from the host (`where`) and is what the host says, or it is the guest's own (`meta`).
+Nodes of read-only trees become the guest's own when it changes them: they enter the overlay, which is the
+`entries` of directories. Nodes of a writable tree never do; their changes go to the host.
 """
+
+# ruff: noqa: D102 - methods that override are documented where they are first defined
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 class Node:
     """Something that a name stands for. At least one of `meta` and `where` is set, and `meta` counts.
 
-    `home` is the directory and name where `enter` will put the node; None if it is in the overlay, or nowhere.
+    `home` is the directory and name where `enter` will put the node; None if it is there, or has no name.
     """
 
     __slots__ = ("__weakref__", "home", "meta", "where")
@@ -207,8 +209,8 @@ class Special(Node):
 class Directory(Node):
     """A directory: `entries` (None is a name that was removed) over the host directories `lowers`.
 
-    `parent` of the root is the root itself. A `sealed` directory takes no new names. `cache` finds nodes of the host
-    that somebody still uses.
+    `parent` of the root is the root itself. A `sealed` directory takes no new names. `cache` finds nodes of
+    the host that somebody still uses.
     """
 
     __slots__ = ("cache", "dead", "entries", "lowers", "name", "parent", "sealed")
@@ -310,4 +312,8 @@ def _same_file(node: Node, st: os.stat_result) -> bool:
         status = node.stat()
     except OSError:
         return False
-    return (status.dev, status.ino, stat.S_IFMT(status.mode)) == (st.st_dev, st.st_ino, stat.S_IFMT(st.st_mode))
+    return (status.dev, status.ino, stat.S_IFMT(status.mode)) == (
+        st.st_dev,
+        st.st_ino,
+        stat.S_IFMT(st.st_mode),
+    )

@@ -1,5 +1,7 @@
 """Open file descriptions: what a descriptor refers to, with its offset and status flags."""
 
+# ruff: noqa: D102 - methods that override are documented where they are first defined
+
 from __future__ import annotations
 
 import os
@@ -23,8 +25,8 @@ _MAX_OFFSET = (1 << 63) - 1
 class OpenFile:
     """What open(2) makes. Descriptors made by dup share it.
 
-    `flags` are the access mode and the status flags of the guest, `path` is what /proc/self/fd shows. A method
-    that does not apply fails as Linux would. Callers check `readable` and `writable`.
+    `flags` are the access mode and the status flags of the guest, `path` is what /proc/self/fd shows. A
+    method that does not apply fails as Linux would. Callers check `readable` and `writable`.
     """
 
     def __init__(self, flags: int, path: bytes, node: Node | None = None) -> None:
@@ -203,7 +205,7 @@ class BytesFile(SeekableFile):
 
 
 class DirectoryFile(OpenFile):
-    """A directory that is being listed: the names are those of the first call (or the call after a rewind)."""
+    """A directory that is being listed: the names are those of the first call, or of that after a rewind."""
 
     node: Directory
 
@@ -238,7 +240,9 @@ class DirectoryFile(OpenFile):
                 raise Failure(Errno.ENOENT)
             own, up = self.node.stat(), self.node.parent.stat()
             self._entries = [(b".", own.ino, 4), (b"..", up.ino, 4)]
-            self._entries += [(name, entry.ino, entry.kind) for name, entry in self.node.names(process).items()]
+            self._entries += [
+                (name, entry.ino, entry.kind) for name, entry in self.node.names(process).items()
+            ]
         records = b""
         for name, ino, kind in self._entries[self._position :]:
             record = dirent(ino, self._position + 1, kind, name)

@@ -41,7 +41,7 @@ class Credentials(NamedTuple):
     groups: frozenset[int]
 
     def allow(self, status: Stat, want: int) -> bool:
-        """Whether permission bits grant `want` (R_OK | W_OK | X_OK). Root may do all but run what nobody may."""
+        """Whether permission bits grant `want` (R_OK | W_OK | X_OK). Root may all but run what nobody may."""
         if self.uid == 0:
             return not want & abi.X_OK or stat.S_ISDIR(status.mode) or bool(status.mode & 0o111)
         if status.uid == self.uid:
@@ -59,7 +59,7 @@ class Credentials(NamedTuple):
 
 
 def resolve(process: Process, base: Directory, path: bytes, follow: bool = True) -> Found:
-    """Walk `path` from `base`. A symbolic link at the end is followed if `follow`, or if a slash comes after it.
+    """Walk `path` from `base`. A symbolic link at the end is followed if `follow`, or before a slash.
 
     Absolute paths and links start at the guest's root, and `..` stays there.
     """

@@ -1,5 +1,7 @@
 """The few files of /dev and /proc that programs look at."""
 
+# ruff: noqa: D102 - methods that override are documented where they are first defined
+
 from __future__ import annotations
 
 import os
@@ -53,12 +55,14 @@ def add_processes(files: FileSystem, pid: int) -> None:
     """Make /proc, with the guest as its only process."""
     proc = _directory(files, files.root, b"proc", sealed=True, covers=True)
     for path, generate in _SYSTEM_FILES.items():
-        *above, name = path.encode().split(b"/")
+        *above, last = path.encode().split(b"/")
         directory = proc
         for part in above:
             known = directory.entries.get(part)
-            directory = known if isinstance(known, Directory) else _directory(files, directory, part, sealed=True)
-        directory.entries[name] = Virtual(files.status(stat.S_IFREG | 0o444), generate)
+            directory = (
+                known if isinstance(known, Directory) else _directory(files, directory, part, sealed=True)
+            )
+        directory.entries[last] = Virtual(files.status(stat.S_IFREG | 0o444), generate)
     own = _directory(files, proc, str(pid).encode(), sealed=True)
     proc.entries[b"self"] = _link(files, own.name)
     proc.entries[b"thread-self"] = _link(files, own.name + b"/task/" + own.name)
@@ -67,7 +71,9 @@ def add_processes(files: FileSystem, pid: int) -> None:
             here.entries[name.encode()] = Virtual(files.status(stat.S_IFREG | 0o444), generate)
         for name, find in _PROCESS_LINKS.items():
             here.entries[name.encode()] = MagicLink(files.status(stat.S_IFLNK | 0o777), find)
-        descriptors = DescriptorDirectory(b"fd", here, files.status(stat.S_IFDIR | 0o500, nlink=2), sealed=True)
+        descriptors = DescriptorDirectory(
+            b"fd", here, files.status(stat.S_IFDIR | 0o500, nlink=2), sealed=True
+        )
         here.entries[b"fd"] = descriptors
 
 
@@ -95,7 +101,9 @@ class DescriptorDirectory(Directory):
         return {b"%d" % number: Entry(inode, stat.S_IFLNK >> 12) for number in sorted(process.descriptors)}
 
 
-def _directory(files: FileSystem, parent: Directory, name: bytes, sealed: bool, covers: bool = False) -> Directory:
+def _directory(
+    files: FileSystem, parent: Directory, name: bytes, sealed: bool, covers: bool = False
+) -> Directory:
     there = None if covers else parent.lookup(name)
     lowers = there.lowers if isinstance(there, Directory) else ()
     meta = files.status(stat.S_IFDIR | 0o555 if sealed else stat.S_IFDIR | 0o755, nlink=2)

@@ -1,0 +1,265 @@
+"""System instructions and registers (Arm ARM C4.1.87: hints, barriers, PSTATE, system, system register move).
+
+User programs see what Linux lets them see: a few registers, cache maintenance by address, and the identification registers
+that the kernel emulates. Everything else is allocated, named by the disassembler, and undefined at EL0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvrm.isa.a64.loads_stores_exclusive import UNTAGGED, clear_monitor
+from kvrm.isa.a64.system_registers import READ, WRITE, fields_of, instruction_name, register_name
+from kvrm.isa.assembly import general, number, printer
+from kvrm.isa.context import Context, Event, System
+from kvrm.isa.definition import Decoded, insn
+from kvrm.values import Bits, bits, concat, cond
+
+
+def _undefined(m: Context) -> None:
+    """What EL0 may not do."""
+    m.event(Event.UNDEFINED)
+
+
+# -- Hints ----------------------------------------------------------------------------------------------------------------
+
+HINTS = {
+    **dict(enumerate(("nop", "yield", "wfe", "wfi", "sev", "sevl", "dgh", "xpaclri"))),
+    **{8: "pacia1716", 10: "pacib1716", 12: "autia1716", 14: "autib1716"},
+    **{16: "esb", 17: "psb csync", 18: "tsb csync", 20: "csdb"},
+    **dict(enumerate(("paciaz", "paciasp", "pacibz", "pacibsp", "autiaz", "autiasp", "autibz", "autibsp"), 24)),
+    **{32: "bti", 34: "bti c", 36: "bti j", 38: "bti jc"},
+}
+
+
+def _hint_text(d: Decoded) -> str:
+    hint = d.CRm << 3 | d.op2
+    return HINTS.get(hint, f"hint {number(hint)}")
+
+
+@insn("HINT", "1101010100 0 00 011 0010 CRm:4 op2:3 11111", _hint_text)
+def hint(m: Context) -> None:
+    """NOP, YIELD, WFE, WFI, SEV, SEVL, and all hints of later extensions, which are NOP without them."""
+
+
+# -- Barriers -------------------------------------------------------------------------------------------------------------
+
+DOMAINS = ("", "oshld", "oshst", "osh", "", "nshld", "nshst", "nsh", "", "ishld", "ishst", "ish", "", "ld", "st", "sy")
+DSB_NAMES = {0: "ssbb", 4: "pssbb", 12: "dfb"}
+
+
+@printer
+def domain(d: Decoded, v: int) -> str:
+    """The kind and reach of a barrier."""
+    return DOMAINS[v] or number(v)
+
+
+def _dsb_text(d: Decoded) -> str:
+    return DSB_NAMES.get(d.CRm, f"dsb {domain(d, d.CRm)}")
+
+
+def _full(name: str) -> Callable[[Decoded], str]:
+    """An instruction that shows CRm only if it is not 15."""
+    return lambda d: name if d.CRm == 15 else f"{name} {number(d.CRm)}"
+
+
+@insn("CLREX", "1101010100 0 00 011 0011 CRm:4 010 11111", _full("clrex"))
+def clrex(m: Context) -> None:
+    clear_monitor(m)
+
+
+def _barrier(m: Context) -> None:
+    """Lanes run one instruction at a time, in order; new code is announced by IC IVAU."""
+
+
+insn("DSB", "1101010100 0 00 011 0011 CRm:4 100 11111", _dsb_text, key="dsb")(_barrier)
+insn("DMB", "1101010100 0 00 011 0011 CRm:4 101 11111", "dmb {CRm:domain}", key="dmb")(_barrier)
+insn("ISB", "1101010100 0 00 011 0011 CRm:4 110 11111", _full("isb"), key="isb")(_barrier)
+
+# -- PSTATE ---------------------------------------------------------------------------------------------------------------
+
+for _name, _op1, _op2 in (("spsel", "000", "101"), ("daifset", "011", "110"), ("daifclr", "011", "111")):
+    insn(
+        "MSR (immediate)",
+        f"1101010100 0 00 {_op1} 0100 CRm:4 {_op2} 11111",
+        f"msr {_name}, {{CRm:imm}}",
+        key=f"msr_{_name}",
+    )(_undefined)
+
+# -- System register move -------------------------------------------------------------------------------------------------
+
+FPCR_BITS = 0x07C0_0000
+"""AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero."""
+FPSR_BITS = 0x0800_009F
+"""QC and the cumulative exceptions; NZCV belongs to AArch32."""
+
+
+def _constant(value: int) -> Callable[[Context], Bits]:
+    return lambda m: bits(64, value)
+
+
+def _register(register: System) -> Callable[[Context], Bits]:
+    return lambda m: m.sys[register]
+
+
+def _read_nzcv(m: Context) -> Bits:
+    return concat(*m.flags, bits(28, 0)).zext(64)
+
+
+def _write_nzcv(m: Context, value: Bits) -> None:
+    m.flags = (value[31], value[30], value[29], value[28])
+
+
+def _write_fpcr(m: Context, value: Bits) -> None:
+    m.sys[System.FPCR] = value & FPCR_BITS
+
+
+def _write_fpsr(m: Context, value: Bits) -> None:
+    m.sys[System.FPSR] = value & FPSR_BITS
+
+
+def _write_tpidr(m: Context, value: Bits) -> None:
+    m.sys[System.TPIDR_EL0] = value
+
+
+READABLE: tuple[tuple[str, str, str, str, str, Callable[[Context], Bits]], ...] = (
+    ("NZCV", "011", "0100", "0010", "000", _read_nzcv),
+    ("FPCR", "011", "0100", "0100", "000", _register(System.FPCR)),
+    ("FPSR", "011", "0100", "0100", "001", _register(System.FPSR)),
+    ("TPIDR_EL0", "011", "1101", "0000", "010", _register(System.TPIDR_EL0)),
+    ("TPIDRRO_EL0", "011", "1101", "0000", "011", _register(System.TPIDRRO_EL0)),
+    ("CTR_EL0", "011", "0000", "0000", "001", _constant(0x8444_C004)),  # 64-byte lines, caches not coherent with fetch
+    ("DCZID_EL0", "011", "0000", "0000", "111", _constant(4)),  # DC ZVA clears 2^4 words
+    ("CNTFRQ_EL0", "011", "1110", "0000", "000", _constant(1_000_000_000)),  # one instruction is one nanosecond
+    ("CNTVCT_EL0", "011", "1110", "0000", "010", lambda m: m.retired),
+    ("MIDR_EL1", "000", "0000", "0000", "000", _constant(0x000F_0000)),  # no implementer; architecture by ID registers
+    ("MPIDR_EL1", "000", "0000", "0000", "101", _constant(1 << 31)),
+    ("REVIDR_EL1", "000", "0000", "0000", "110", _constant(0)),
+)
+"""Registers at op0 = 3 that a program may read: name, op1, CRn, CRm, op2 and the value."""
+
+WRITABLE: tuple[tuple[str, str, str, str, str, Callable[[Context, Bits], None]], ...] = (
+    ("NZCV", "011", "0100", "0010", "000", _write_nzcv),
+    ("FPCR", "011", "0100", "0100", "000", _write_fpcr),
+    ("FPSR", "011", "0100", "0100", "001", _write_fpsr),
+    ("TPIDR_EL0", "011", "1101", "0000", "010", _write_tpidr),
+)
+"""Registers at op0 = 3 that a program may write."""
+
+
+def _encoding(d: Decoded) -> int:
+    return d.word >> 5 & 0xFFFF
+
+
+@printer
+def read_register(d: Decoded, _: int) -> str:
+    """The system register that MRS reads."""
+    return register_name(_encoding(d), READ)
+
+
+@printer
+def written_register(d: Decoded, _: int) -> str:
+    """The system register that MSR writes."""
+    return register_name(_encoding(d), WRITE)
+
+
+MRS, MSR = "mrs {Rt:X}, {:read_register}", "msr {:written_register}, {Rt:X}"
+
+
+def mrs(m: Context, Rt: Bits, read: Callable[[Context], Bits]) -> None:
+    """Read a system register."""
+    m.x[Rt, 64] = read(m)
+
+
+def msr(m: Context, Rt: Bits, write: Callable[[Context, Bits], None]) -> None:
+    """Write a system register."""
+    write(m, m.x[Rt, 64])
+
+
+for _name, _op1, _crn, _crm, _op2, _read in READABLE:
+    _diagram = f"1101010100 1 11 {_op1} {_crn} {_crm} {_op2} Rt:5"
+    insn(f"MRS {_name}", _diagram, MRS, key=f"mrs_{_name.lower()}", read=_read)(mrs)
+for _name, _op1, _crn, _crm, _op2, _write in WRITABLE:
+    _diagram = f"1101010100 0 11 {_op1} {_crn} {_crm} {_op2} Rt:5"
+    insn(f"MSR {_name}", _diagram, MSR, key=f"msr_{_name.lower()}", write=_write)(msr)
+
+IDENTIFICATION = {
+    0o40: 0x11,  # ID_AA64PFR0_EL1: AArch64 at EL0 and EL1, FP and AdvSIMD
+    0o50: 0x6,  # ID_AA64DFR0_EL1: the Armv8.0 debug architecture
+    0o70: 0xFF00_0000,  # ID_AA64MMFR0_EL1: granules are the kernel's secret
+}
+"""What Linux shows of the ID registers of an Armv8.0 processor without options, by CRm and op2; the others are zero."""
+
+
+@insn("MRS ID_AA64*_EL1", "1101010100 1 11 000 0000 01 CRm:2 op2:3 Rt:5", MRS)
+def mrs_id(m: Context, CRm: Bits, op2: Bits, Rt: Bits) -> None:
+    which = concat(bits(1, 1), CRm, op2)
+    value = bits(32, 0)
+    for encoding, shown in IDENTIFICATION.items():
+        value = cond(which.eq(encoding), bits(32, shown), value)
+    m.x[Rt, 64] = value.zext(64)
+
+
+def _others(named: tuple[tuple[str, str, str, str], ...]) -> str:
+    """The condition that leaves the catch-all only what has no definition of its own."""
+    return " | ".join("o0=1 op1={} CRn={} CRm={} op2={}".format(*n) for n in named)
+
+
+SYSTEM_REGISTER = "o0 op1:3 CRn:4 CRm:4 op2:3 Rt:5"
+insn(
+    "MRS",
+    f"1101010100 1 1 {SYSTEM_REGISTER}",
+    MRS,
+    key="mrs",
+    unallocated=_others((*(r[1:5] for r in READABLE), ("000", "0000", "01xx", "xxx"))),
+)(_undefined)
+insn(
+    "MSR (register)",
+    f"1101010100 0 1 {SYSTEM_REGISTER}",
+    MSR,
+    key="msr",
+    unallocated=_others(tuple(r[1:5] for r in WRITABLE)),
+)(_undefined)
+
+# -- System instructions --------------------------------------------------------------------------------------------------
+
+ZERO_BLOCK = 64
+"""Bytes that DC ZVA clears, as DCZID_EL0 says."""
+
+
+def _sys_text(d: Decoded) -> str:
+    _, op1, crn, crm, op2 = fields_of(_encoding(d))
+    named = instruction_name(_encoding(d))
+    if named is not None and (named[1] != "=" or d.Rt == 31):
+        return named[0] if named[1] else f"{named[0]}, {general(d.Rt, 1)}"
+    register = "" if d.Rt == 31 else f", {general(d.Rt, 1)}"
+    return f"sys #{op1}, c{crn}, c{crm}, #{op2}{register}"
+
+
+def _sysl_text(d: Decoded) -> str:
+    _, op1, crn, crm, op2 = fields_of(_encoding(d))
+    return f"sysl {general(d.Rt, 1)}, #{op1}, c{crn}, c{crm}, #{op2}"
+
+
+@insn("DC ZVA", "1101010100 0 01 011 0111 0100 001 Rt:5", "dc zva, {Rt:X}")
+def dc_zva(m: Context, Rt: Bits) -> None:
+    m.mem[m.x[Rt, 64] & -ZERO_BLOCK, 8 * ZERO_BLOCK] = bits(8 * ZERO_BLOCK, 0)
+
+
+@insn("IC IVAU", "1101010100 0 01 011 0111 0101 001 Rt:5", "ic ivau, {Rt:X}")
+def ic_ivau(m: Context, Rt: Bits) -> None:
+    m.event(Event.CODE_WRITE, m.x[Rt, 64] & UNTAGGED)
+
+
+def _clean(m: Context) -> None:
+    """Data caches are invisible."""
+
+
+for _name, _crm in (("CVAC", "1010"), ("CVAU", "1011"), ("CIVAC", "1110")):
+    _lower = _name.lower()
+    insn(f"DC {_name}", f"1101010100 0 01 011 0111 {_crm} 001 Rt:5", f"dc {_lower}, {{Rt:X}}", key=f"dc_{_lower}")(_clean)
+
+DEFINED = " | ".join(f"op1=011 CRn=0111 CRm={crm} op2=001" for crm in ("0100", "0101", "1010", "1011", "1110"))
+
+insn("SYS", "1101010100 0 01 op1:3 CRn:4 CRm:4 op2:3 Rt:5", _sys_text, key="sys", unallocated=DEFINED)(_undefined)
+insn("SYSL", "1101010100 1 01 op1:3 CRn:4 CRm:4 op2:3 Rt:5", _sysl_text, key="sysl")(_undefined)

@@ -1,0 +1,243 @@
+"""Every system call of the guest, one row each. `python -m kvrm.linux.syscall_table` prints the page.
+
+In a signature each argument has a kind: i, l signed 32 and 64 bits; u, n unsigned 32 and 64; x, p unsigned 32
+and 64 shown in hexadecimal (p is a pointer); o unsigned 32 shown in octal; s a pointer to a string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvrm.linux.calls import descriptors, memory, paths, process, signals, time, transfer
+
+_M32: Final = 0xFFFF_FFFF
+_DECODERS: Final[dict[str, Callable[[int], int]]] = {
+    "i": lambda value: ((value & _M32) ^ 0x8000_0000) - 0x8000_0000,
+    "l": lambda value: (value ^ (1 << 63)) - (1 << 63),
+    **dict.fromkeys("uxo", lambda value: value & _M32),
+    **dict.fromkeys("nps", lambda value: value),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Syscall:
+    """One system call. A `resident` one needs no host: it can be answered where the guest runs."""
+
+    number: int
+    name: str
+    handler: Callable[..., int]
+    kinds: str
+    names: tuple[str, ...]
+    resident: bool
+
+    def decode(self, arguments: Sequence[int]) -> list[int]:
+        """The arguments as the handler takes them, from 64-bit registers."""
+        return [_DECODERS[kind](value) for kind, value in zip(self.kinds, arguments, strict=False)]
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+        return (self.handler.__doc__ or "").partition("\n")[0]
+
+
+def _row(
+    number: int, name: str, handler: Callable[..., int], signature: str = "", resident: bool = False
+) -> Syscall:
+    pairs = [argument.split(":") for argument in signature.split()]
+    return Syscall(
+        number, name, handler, "".join(kind for _, kind in pairs), tuple(name for name, _ in pairs), resident
+    )
+
+
+_XATTR_GET: Final = "path:s name:s value:p size:n"
+_ROWS: Final = [
+    _row(8, "getxattr", paths.getxattr, _XATTR_GET),
+    _row(9, "lgetxattr", paths.lgetxattr, _XATTR_GET),
+    _row(10, "fgetxattr", paths.fgetxattr, "fd:i name:s value:p size:n"),
+    _row(11, "listxattr", paths.listxattr, "path:s names:p size:n"),
+    _row(12, "llistxattr", paths.llistxattr, "path:s names:p size:n"),
+    _row(13, "flistxattr", paths.flistxattr, "fd:i names:p size:n"),
+    _row(17, "getcwd", paths.getcwd, "buffer:p size:n", True),
+    _row(23, "dup", descriptors.dup, "fd:i"),
+    _row(24, "dup3", descriptors.dup3, "old:i new:i flags:x"),
+    _row(25, "fcntl", descriptors.fcntl, "fd:i command:u argument:p"),
+    _row(29, "ioctl", descriptors.ioctl, "fd:i request:x argument:p", True),
+    _row(32, "flock", descriptors.flock, "fd:i operation:i"),
+    _row(33, "mknodat", paths.mknodat, "dirfd:i path:s mode:o device:x"),
+    _row(34, "mkdirat", paths.mkdirat, "dirfd:i path:s mode:o"),
+    _row(35, "unlinkat", paths.unlinkat, "dirfd:i path:s flags:x"),
+    _row(36, "symlinkat", paths.symlinkat, "target:s dirfd:i path:s"),
+    _row(37, "linkat", paths.linkat, "old_dirfd:i old:s new_dirfd:i new:s flags:x"),
+    _row(38, "renameat", paths.renameat, "old_dirfd:i old:s new_dirfd:i new:s"),
+    _row(43, "statfs", paths.statfs, "path:s buffer:p"),
+    _row(44, "fstatfs", paths.fstatfs, "fd:i buffer:p"),
+    _row(45, "truncate", paths.truncate, "path:s size:l"),
+    _row(46, "ftruncate", descriptors.ftruncate, "fd:i size:l"),
+    _row(47, "fallocate", descriptors.fallocate, "fd:i mode:x offset:l size:l"),
+    _row(48, "faccessat", paths.faccessat, "dirfd:i path:s mode:o"),
+    _row(49, "chdir", paths.chdir, "path:s"),
+    _row(50, "fchdir", paths.fchdir, "fd:i"),
+    _row(51, "chroot", process.not_permitted),
+    _row(52, "fchmod", paths.fchmod, "fd:i mode:o"),
+    _row(53, "fchmodat", paths.fchmodat, "dirfd:i path:s mode:o"),
+    _row(54, "fchownat", paths.fchownat, "dirfd:i path:s uid:u gid:u flags:x"),
+    _row(55, "fchown", paths.fchown, "fd:i uid:u gid:u"),
+    _row(56, "openat", descriptors.openat, "dirfd:i path:s flags:x mode:o", True),
+    _row(57, "close", descriptors.close, "fd:i", True),
+    _row(59, "pipe2", descriptors.pipe2, "ends:p flags:x"),
+    _row(61, "getdents64", descriptors.getdents64, "fd:i buffer:p count:u"),
+    _row(62, "lseek", transfer.lseek, "fd:i offset:l whence:u", True),
+    _row(63, "read", transfer.read, "fd:i buffer:p count:n", True),
+    _row(64, "write", transfer.write, "fd:i buffer:p count:n", True),
+    _row(65, "readv", transfer.readv, "fd:i vector:p count:n", True),
+    _row(66, "writev", transfer.writev, "fd:i vector:p count:n", True),
+    _row(67, "pread64", transfer.pread64, "fd:i buffer:p count:n offset:l", True),
+    _row(68, "pwrite64", transfer.pwrite64, "fd:i buffer:p count:n offset:l"),
+    _row(69, "preadv", transfer.preadv, "fd:i vector:p count:n low:l high:l"),
+    _row(70, "pwritev", transfer.pwritev, "fd:i vector:p count:n low:l high:l"),
+    _row(71, "sendfile", transfer.sendfile, "out_fd:i in_fd:i offset:p count:n"),
+    _row(72, "pselect6", descriptors.pselect6, "count:i read:p write:p except:p timeout:p mask:p"),
+    _row(73, "ppoll", descriptors.ppoll, "fds:p count:u timeout:p mask:p size:n"),
+    _row(78, "readlinkat", paths.readlinkat, "dirfd:i path:s buffer:p size:i"),
+    _row(79, "newfstatat", paths.newfstatat, "dirfd:i path:s buffer:p flags:x", True),
+    _row(80, "fstat", paths.fstat, "fd:i buffer:p", True),
+    _row(81, "sync", process.nothing),
+    _row(82, "fsync", descriptors.fsync, "fd:i"),
+    _row(83, "fdatasync", descriptors.fsync, "fd:i"),
+    _row(88, "utimensat", paths.utimensat, "dirfd:i path:s times:p flags:x"),
+    _row(92, "personality", process.personality, "persona:x"),
+    _row(93, "exit", process.exit_group, "status:i", True),
+    _row(94, "exit_group", process.exit_group, "status:i", True),
+    _row(95, "waitid", process.no_child),
+    _row(96, "set_tid_address", process.set_tid_address, "pointer:p", True),
+    _row(98, "futex", process.futex, "address:p operation:u value:u timeout:p second:p third:u", True),
+    _row(99, "set_robust_list", process.set_robust_list, "head:p length:n", True),
+    _row(101, "nanosleep", time.nanosleep, "wanted:p remaining:p", True),
+    _row(102, "getitimer", time.getitimer, "which:i value:p"),
+    _row(103, "setitimer", time.setitimer, "which:i new:p old:p"),
+    _row(113, "clock_gettime", time.clock_gettime, "clock:i time:p", True),
+    _row(114, "clock_getres", time.clock_getres, "clock:i resolution:p", True),
+    _row(115, "clock_nanosleep", time.clock_nanosleep, "clock:i flags:x wanted:p remaining:p", True),
+    _row(122, "sched_setaffinity", process.sched_setaffinity, "pid:i size:u mask:p"),
+    _row(123, "sched_getaffinity", process.sched_getaffinity, "pid:i size:u mask:p"),
+    _row(124, "sched_yield", process.sched_yield, "", True),
+    _row(129, "kill", signals.kill, "pid:i signal:i"),
+    _row(130, "tkill", signals.tkill, "tid:i signal:i"),
+    _row(131, "tgkill", signals.tgkill, "pid:i tid:i signal:i"),
+    _row(132, "sigaltstack", signals.sigaltstack, "new:p old:p"),
+    _row(133, "rt_sigsuspend", signals.rt_sigsuspend, "mask:p size:n"),
+    _row(134, "rt_sigaction", signals.rt_sigaction, "signal:i new:p old:p size:n", True),
+    _row(135, "rt_sigprocmask", signals.rt_sigprocmask, "how:i new:p old:p size:n", True),
+    _row(136, "rt_sigpending", signals.rt_sigpending, "set:p size:n"),
+    _row(137, "rt_sigtimedwait", signals.rt_sigtimedwait, "mask:p info:p timeout:p size:n"),
+    _row(140, "setpriority", process.setpriority, "which:i who:i priority:i"),
+    _row(141, "getpriority", process.getpriority, "which:i who:i"),
+    _row(143, "setregid", process.setregid, "real:u effective:u"),
+    _row(144, "setgid", process.setgid, "gid:u"),
+    _row(145, "setreuid", process.setreuid, "real:u effective:u"),
+    _row(146, "setuid", process.setuid, "uid:u"),
+    _row(147, "setresuid", process.setresuid, "real:u effective:u saved:u"),
+    _row(148, "getresuid", process.getresuid, "real:p effective:p saved:p"),
+    _row(149, "setresgid", process.setresgid, "real:u effective:u saved:u"),
+    _row(150, "getresgid", process.getresgid, "real:p effective:p saved:p"),
+    _row(153, "times", time.times, "buffer:p"),
+    _row(154, "setpgid", process.setpgid, "pid:i group:i"),
+    _row(155, "getpgid", process.getpgid, "pid:i"),
+    _row(156, "getsid", process.getpgid, "pid:i"),
+    _row(157, "setsid", process.setsid),
+    _row(158, "getgroups", process.getgroups, "size:i groups:p"),
+    _row(160, "uname", process.uname, "buffer:p", True),
+    _row(163, "getrlimit", process.getrlimit, "resource:u limit:p"),
+    _row(164, "setrlimit", process.setrlimit, "resource:u limit:p"),
+    _row(165, "getrusage", process.getrusage, "who:i usage:p"),
+    _row(166, "umask", process.umask, "mask:o"),
+    _row(167, "prctl", process.prctl, "option:i first:p second:p third:p fourth:p"),
+    _row(168, "getcpu", process.getcpu, "cpu:p node:p cache:p", True),
+    _row(169, "gettimeofday", time.gettimeofday, "time:p zone:p", True),
+    _row(172, "getpid", process.getpid, "", True),
+    _row(173, "getppid", process.getppid, "", True),
+    _row(174, "getuid", process.getuid, "", True),
+    _row(175, "geteuid", process.getuid, "", True),
+    _row(176, "getgid", process.getgid, "", True),
+    _row(177, "getegid", process.getgid, "", True),
+    _row(178, "gettid", process.getpid, "", True),
+    _row(179, "sysinfo", process.sysinfo, "info:p"),
+    _row(198, "socket", process.socket, "family:i kind:i protocol:i"),
+    _row(199, "socketpair", process.socket, "family:i kind:i protocol:i"),
+    _row(200, "bind", process.not_a_socket, "fd:i"),
+    _row(201, "listen", process.not_a_socket, "fd:i"),
+    _row(202, "accept", process.not_a_socket, "fd:i"),
+    _row(203, "connect", process.not_a_socket, "fd:i"),
+    _row(204, "getsockname", process.not_a_socket, "fd:i"),
+    _row(205, "getpeername", process.not_a_socket, "fd:i"),
+    _row(206, "sendto", process.not_a_socket, "fd:i"),
+    _row(207, "recvfrom", process.not_a_socket, "fd:i"),
+    _row(208, "setsockopt", process.not_a_socket, "fd:i"),
+    _row(209, "getsockopt", process.not_a_socket, "fd:i"),
+    _row(210, "shutdown", process.not_a_socket, "fd:i"),
+    _row(211, "sendmsg", process.not_a_socket, "fd:i"),
+    _row(212, "recvmsg", process.not_a_socket, "fd:i"),
+    _row(214, "brk", memory.brk, "address:p", True),
+    _row(215, "munmap", memory.munmap, "address:p length:n", True),
+    _row(216, "mremap", memory.mremap, "old:p old_length:n new_length:n flags:x new:p", True),
+    _row(220, "clone", process.not_possible),
+    _row(221, "execve", process.not_possible),
+    _row(222, "mmap", memory.mmap, "address:p length:n prot:x flags:x fd:i offset:n", True),
+    _row(223, "fadvise64", descriptors.fadvise64, "fd:i offset:l size:l advice:i"),
+    _row(226, "mprotect", memory.mprotect, "address:p length:n prot:x", True),
+    _row(227, "msync", memory.msync, "address:p length:n flags:x"),
+    _row(228, "mlock", process.nothing),
+    _row(229, "munlock", process.nothing),
+    _row(230, "mlockall", process.nothing),
+    _row(231, "munlockall", process.nothing),
+    _row(232, "mincore", memory.mincore, "address:p length:n vector:p"),
+    _row(233, "madvise", memory.madvise, "address:p length:n advice:i", True),
+    _row(242, "accept4", process.not_a_socket, "fd:i"),
+    _row(260, "wait4", process.no_child),
+    _row(261, "prlimit64", process.prlimit64, "pid:i resource:u new:p old:p", True),
+    _row(267, "syncfs", descriptors.fsync, "fd:i"),
+    _row(276, "renameat2", paths.renameat2, "old_dirfd:i old:s new_dirfd:i new:s flags:x"),
+    _row(278, "getrandom", process.getrandom, "buffer:p count:n flags:x", True),
+    _row(279, "memfd_create", descriptors.memfd_create, "name:s flags:x"),
+    _row(283, "membarrier", process.membarrier, "command:i flags:x cpu:i"),
+    _row(284, "mlock2", process.nothing),
+    _row(
+        285,
+        "copy_file_range",
+        transfer.copy_file_range,
+        "in_fd:i in_offset:p out_fd:i out_offset:p count:n flags:x",
+    ),
+    _row(291, "statx", paths.statx, "dirfd:i path:s flags:x mask:x buffer:p"),
+    _row(435, "clone3", process.not_possible),
+    _row(436, "close_range", descriptors.close_range, "first:u last:u flags:x"),
+    _row(437, "openat2", descriptors.openat2, "dirfd:i path:s how:p size:n"),
+    _row(439, "faccessat2", paths.faccessat2, "dirfd:i path:s mode:o flags:x"),
+]
+
+TABLE: Final = {row.number: row for row in _ROWS}
+"""System calls by number; all others return ENOSYS."""
+
+
+def markdown() -> str:
+    """The table as a page for the documentation."""
+    lines = [
+        "# System calls",
+        "",
+        "Generated by `python -m kvrm.linux.syscall_table`. Every other number returns `ENOSYS`;",
+        "`KVRM_TRACE=sys` prints one line for each call. *Resident* calls need nothing from the host.",
+        "",
+        f"{len(TABLE)} calls:",
+        "",
+        "| number | call | resident | what it does |",
+        "|---:|---|---|---|",
+    ]
+    for row in sorted(TABLE.values(), key=lambda row: row.number):
+        call = f"`{row.name}({', '.join(row.names)})`"
+        lines.append(f"| {row.number} | {call} | {'yes' if row.resident else ''} | {row.summary} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

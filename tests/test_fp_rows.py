@@ -1,0 +1,182 @@
+"""Every floating-point row: what it emits for the host computes what it folds to, on chosen operands, NaNs included."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+import pytest
+from llvmlite import ir
+from oracle.operands import FRACTION_BITS, chosen_float, chosen_integer
+
+from kvrm.engine import native
+from kvrm.engine.emitter import PTR, Emitter, constant, integer
+from kvrm.engine.nodes import RunNode
+from kvrm.values import Bits, Node, Primitive, fp, fp_convert, fp_estimate
+from kvrm.values.softfloat import Rounding
+
+TRIES = 3000
+SHAPES = [(32, 1), (64, 1), (32, 2), (32, 4), (64, 2)]
+ROUNDINGS = [Rounding.TIEEVEN, Rounding.POSINF, Rounding.NEGINF, Rounding.ZERO, Rounding.TIEAWAY]
+
+
+class Code:
+    """A stage that emits into one function."""
+
+    level = 1
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter = emitter
+
+    def apply(self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]) -> Node:
+        values = [self.value(a) for a in args]
+        return RunNode(self, row.emit(self.emitter, integer(width, lanes), *values, *attrs))
+
+    def value(self, b: Bits) -> ir.Value:
+        return b.payload.value if isinstance(b.payload, RunNode) else constant(integer(b.width, b.lanes), b.payload)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operation on values of given widths; `ints` are the operands that are no floating-point numbers."""
+
+    name: str
+    operation: Callable[..., Bits]
+    widths: tuple[int, ...]
+    lanes: int
+    ints: bool = False
+
+
+def _rows() -> list[Row]:
+    found = []
+    for (n, lanes), name in itertools.product(
+        SHAPES,
+        "fadd fsub fmul fmulx fdiv frecps frsqrts fmax fmin fmaxnm fminnm fcmpeq fcmpge fcmpgt funordered".split(),
+    ):
+        found.append(Row(name, lambda a, b, f=getattr(fp, name): f(a, b, 0), (n, n), lanes))
+    for n, lanes in SHAPES:
+        found.append(Row("fmuladd", lambda c, a, b: fp.fmuladd(c, a, b, 0), (n, n, n), lanes))
+        found.append(Row("fsqrt", lambda a: fp.fsqrt(a, 0), (n,), lanes))
+        for name in ("frecpe", "frsqrte", "frecpx"):
+            found.append(Row(name, lambda a, f=getattr(fp_estimate, name): f(a, 0), (n,), lanes))
+        for r in ROUNDINGS:
+            found.append(Row(f"frint {r.name}", lambda a, r=r: fp.frint(a, r, 0), (n,), lanes))
+        found += _integers(n, lanes)
+    for lanes in (1, 2, 4):
+        for n, to in ((16, 32), (16, 64), (32, 16), (32, 64), (64, 16), (64, 32)):
+            found.append(Row(f"fcvt to {to}", lambda a, to=to: fp_convert.fcvt(a, to, 0), (n,), lanes))
+        found.append(Row("fcvtxn", lambda a: fp_convert.fcvtxn(a, 0), (64,), lanes))
+        found.append(Row("urecpe", fp_estimate.urecpe, (32,), lanes, ints=True))
+        found.append(Row("ursqrte", fp_estimate.ursqrte, (32,), lanes, ints=True))
+    return found
+
+
+def _integers(n: int, lanes: int) -> list[Row]:
+    found = []
+    for to, unsigned in itertools.product((32, 64) if lanes == 1 else (n,), (False, True)):
+        for r in ROUNDINGS:
+            found.append(
+                Row(
+                    f"to {'us'[not unsigned]}{to} {r.name}",
+                    lambda a, to=to, u=unsigned, r=r: fp_convert.fcvt_to_fixed(a, to, u, r, 0),
+                    (n,),
+                    lanes,
+                )
+            )
+        for power in (1, n // 2, n - 1, n):
+            up, down = (Bits(n, fp_convert.power_of_two(n, s)) for s in (power, -power))
+            found.append(
+                Row(
+                    f"to {'us'[not unsigned]}{to} with {power} fraction bits",
+                    lambda a, to=to, u=unsigned, s=up: fp_convert.fcvt_to_fixed(a, to, u, Rounding.ZERO, 0, s),
+                    (n,),
+                    lanes,
+                )
+            )
+            found.append(
+                Row(
+                    f"from {'us'[not unsigned]}{to} with {power} fraction bits to {n}",
+                    lambda a, u=unsigned, n=n, s=down: fp_convert.fixed_to_fp(a, n, u, 0, s),
+                    (to,),
+                    lanes,
+                    ints=True,
+                )
+            )
+    return found
+
+
+ROWS = _rows()
+
+
+@pytest.fixture(scope="module")
+def compiled() -> tuple[native.Loader, str]:
+    """All rows as functions `row<i>(operands..., result)` over pointers."""
+    module = ir.Module()
+    for i, row in enumerate(ROWS):
+        fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR] * (len(row.widths) + 1)), f"row{i}")
+        code = Code(Emitter(fn.append_basic_block()))
+        operands = [
+            Bits(w, RunNode(code, code.emitter.load(p, typ=integer(w, row.lanes), align=1)), row.lanes)
+            for w, p in zip(row.widths, fn.args, strict=False)
+        ]
+        code.emitter.store(code.value(row.operation(*operands)), fn.args[-1], align=1)
+        code.emitter.ret_void()
+    loader = native.Loader()
+    loader.load(native.compile_object(str(module)))
+    return loader, str(module)
+
+
+def run(compiled: tuple[native.Loader, str], number: int, operands: Sequence[tuple[int, ...]]) -> tuple[int, int]:
+    """What the row folds to and what it computes, as whole numbers."""
+    row = ROWS[number]
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_char_p] * (len(row.widths) + 1))(compiled[0].address(f"row{number}"))
+    want = row.operation(
+        *(Bits(w, v if row.lanes > 1 else v[0], row.lanes) for w, v in zip(row.widths, operands, strict=True))
+    )
+    buffers = [
+        sum(v << i * w for i, v in enumerate(vs)).to_bytes(64, "little")
+        for w, vs in zip(row.widths, operands, strict=True)
+    ]
+    out = ctypes.create_string_buffer(64)
+    call(*buffers, out)
+    return int(want.whole), int.from_bytes(out.raw, "little") & (1 << want.width * want.lanes) - 1
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda i: f"{ROWS[i].name} {ROWS[i].lanes}x{ROWS[i].widths}")
+def test_emit_agrees_with_fold(compiled: tuple[native.Loader, str], number: int) -> None:
+    row, rng = ROWS[number], random.Random(number)
+    choose = chosen_integer if row.ints else chosen_float
+    for _ in range(TRIES // row.lanes):
+        operands = [tuple(choose(rng, w) for _ in range(row.lanes)) for w in row.widths]
+        want, got = run(compiled, number, operands)
+        assert hex(got) == hex(want), [[hex(v) for v in vs] for vs in operands]
+
+
+@pytest.mark.parametrize("name", ["frecpe", "frsqrte", "urecpe", "ursqrte"])
+def test_every_estimate(compiled: tuple[native.Loader, str], name: str) -> None:
+    """All table entries: 8 fraction bits and an odd and an even exponent, or the upper 9 bits of an integer."""
+    for number, row in enumerate(ROWS):
+        if row.name == name:
+            at = 23 if row.ints else FRACTION_BITS[row.widths[0]] - 8
+            low = 0 if row.ints else 1 << (row.widths[0] - 3 - at) - 2
+            for index in range(low, low + 512):
+                want, got = run(compiled, number, [((index << at) + 1,) * row.lanes])
+                assert hex(got) == hex(want), hex(index << at)
+
+
+def test_no_library_calls(compiled: tuple[native.Loader, str]) -> None:
+    """A host with FMA3 and SSE4.1, which is x86-64-v3, needs no function that the object does not have."""
+    from elftools.elf.elffile import ELFFile
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple("x86_64-linux-gnu").create_target_machine(cpu="x86-64-v3")
+    code = machine.emit_object(llvm.parse_assembly(compiled[1]))
+    symbols = ELFFile(io.BytesIO(code)).get_section_by_name(".symtab").iter_symbols()
+    assert [s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF" and s.name] == []
