@@ -164,7 +164,7 @@ def test_every_estimate(compiled: tuple[native.Loader, str], name: str) -> None:
     for number, row in enumerate(ROWS):
         if row.name == name:
             at = 23 if row.ints else FRACTION_BITS[row.widths[0]] - 8
-            low = 0 if row.ints else 1 << (row.widths[0] - 3 - at) - 2
+            low = 0 if row.ints else 1 << row.widths[0] - 5 - at
             for index in range(low, low + 512):
                 want, got = run(compiled, number, [((index << at) + 1,) * row.lanes])
                 assert hex(got) == hex(want), hex(index << at)

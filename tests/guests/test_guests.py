@@ -26,11 +26,10 @@ AGREEMENT_BUDGET = 15_000
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work(tmp_path: Path) -> Path:
     """The current directory of every run, with the input files in it."""
     directory = tmp_path / "work"
     inputs.create(directory)
-    monkeypatch.chdir(directory)
     return directory
 
 
@@ -50,16 +49,20 @@ def _lines(command: Command, output: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_like_qemu(command: Command, work: Path, qemu: str, guest_root: Path) -> None:
+def test_like_qemu(
+    command: Command, work: Path, qemu: str, guest_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = subprocess.run(
         [qemu, "-L", guest_root, program(guest_root, command.argv[0]), *command.argv[1:]],
         input=(work / command.stdin).read_bytes() if command.stdin else b"",
+        cwd=work,
         env=ENVIRONMENT,
         capture_output=True,
         timeout=60,
     )
     shutil.rmtree(work)
     inputs.create(work)  # QEMU's guest may have written
+    monkeypatch.chdir(work)
 
     result = _machine(command, guest_root, work).run(max_instructions=BUDGET)
 
@@ -70,8 +73,11 @@ def test_like_qemu(command: Command, work: Path, qemu: str, guest_root: Path) ->
 
 
 @pytest.mark.parametrize("command", COMMANDS[::8], ids=lambda command: command.name)
-def test_engines_agree(command: Command, work: Path, guest_root: Path) -> None:
+def test_engines_agree(
+    command: Command, work: Path, guest_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both engines stop after the same number of instructions in the same state."""
+    monkeypatch.chdir(work)
     states = []
     for engine in ("reference", "interpreter"):
         machine = _machine(command, guest_root, work, engine)

@@ -194,7 +194,7 @@ def _check_segment(segment: Segment, size: int, fixed: bool) -> None:
     what = f"the segment at {segment.vaddr:#x}"
     if segment.filesz > segment.memsz:
         raise _Bad(f"{what} has {segment.filesz:#x} bytes in the file but {segment.memsz:#x} in memory")
-    if segment.offset + segment.filesz > size:
+    if segment.filesz and segment.offset + segment.filesz > size:
         raise _Bad(f"truncated: {what} lies beyond the end of the file")
     if segment.end > _VA_END:
         raise _Bad(f"{what} ends at {segment.end:#x}, beyond the {VA_BITS}-bit address space")

@@ -58,5 +58,5 @@ def uqsub(a: Bits, b: Lift) -> Bits:
 
 
 def pick(table: Bits, index: Bits) -> Bits:
-    """For each lane of `index`, the lane of `table` with that number, modulo the lanes of `table` (a power of two)."""
+    """For each lane of `index`, the lane of `table` with that number, modulo its lanes (a power of two)."""
     return apply(_PICK, table.width, index.lanes, [table, index])

@@ -1,46 +1,17 @@
-"""What handlers agree on: their signature, the predecoded slot, and why they return."""
+"""What handlers agree on: their signature and the ways from one to the next."""
 
 from __future__ import annotations
-
-from enum import IntEnum
 
 from llvmlite import ir
 
 from kvrm.engine.emitter import I8, I32, I64, PTR, UNLIKELY, Emitter
 from kvrm.engine.interpreter import flags
+from kvrm.engine.interpreter.slots import SLOT_PER_PC, Reason
 from kvrm.machine import state as layout
-
-SLOT = 32
-"""Bytes of a predecoded slot: the handler's address, then operands. An undecoded slot holds its pc there."""
-OPERANDS = 8
-OPERAND_BYTES = SLOT - OPERANDS
-PAGE_SLOTS = 1025
-"""Slots of a page: one per word and one that goes on to the next page."""
-SLOT_PER_PC = SLOT // 4
-PAGE_BYTES = 33 * 1024
-"""Distance between the slots of two pages."""
-
-NO_CODE = 8 * ((1 << 27) - 1)
-"""Offset in the code table of the page that never has code: the last one of the address space."""
 
 CONVENTION = "preserve_nonecc"
 HANDLER = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, I64, I64, I64])
 DECODER = ir.FunctionType(ir.VoidType(), [I32, I64, PTR])
-
-
-class Reason(IntEnum):
-    """Why native code returned to the host."""
-
-    BUDGET = 1
-    MEMORY = 2
-    CODE = 3
-    HANDLER = 4
-    SVC = 5
-    BRK = 6
-    UNDEFINED = 7
-    CODE_WRITE = 8
-    BREAKPOINT = 9
-    STEP = 10
 
 
 class Function:

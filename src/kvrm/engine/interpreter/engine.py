@@ -8,7 +8,7 @@ from collections.abc import Set
 import numpy as np
 
 from kvrm.engine.exits import Exit, ExitKind
-from kvrm.engine.interpreter.abi import NO_CODE, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.interpreter.library import library
 from kvrm.engine.reference import Reference
 from kvrm.machine import state as layout

@@ -6,8 +6,9 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
-from kvrm.engine.interpreter.abi import CONVENTION, DECODER, OPERANDS, Function, Reason
+from kvrm.engine.interpreter.abi import CONVENTION, DECODER, Function
 from kvrm.engine.interpreter.memory import entry, host_address
+from kvrm.engine.interpreter.slots import OPERANDS, Reason
 from kvrm.isa.definition import BUCKET_SHIFT
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, X_BIT

@@ -9,17 +9,9 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I64, PTR, Emitter, constant, integer
 from kvrm.engine.interpreter import flags
-from kvrm.engine.interpreter.abi import (
-    DECODER,
-    OPERAND_BYTES,
-    OPERANDS,
-    NO_CODE,
-    SLOT,
-    SLOT_PER_PC,
-    Function,
-    Reason,
-)
+from kvrm.engine.interpreter.abi import DECODER, Function
 from kvrm.engine.interpreter.memory import fast_address, read_slow, write_slow
+from kvrm.engine.interpreter.slots import NO_CODE, OPERAND_BYTES, OPERANDS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition

@@ -66,7 +66,7 @@ def test_bit(d: Decoded, _: int) -> str:
 
 
 def _tested(m: Context, b5: Bits, b40: Bits, Rt: Bits) -> Bits:
-    return (m.x[Rt, 64] & bits(64, 1).lsl(concat(b5, b40).zext(64))).ne(0)
+    return m.x[Rt, 64].lsr(concat(b5, b40).zext(64))[0]
 
 
 @insn("TBZ", "b5 011011 0 b40:5 imm14:14 Rt:5", "tbz {Rt:tested}, {:test_bit}, {imm14:label14}")

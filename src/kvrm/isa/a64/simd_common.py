@@ -1,105 +1,65 @@
-"""What the groups of Advanced SIMD share: arrangements in text, halves of registers, cumulative saturation."""
+"""What the groups of Advanced SIMD share: vector and scalar shapes, register text, cumulative saturation.
+
+Many vector instructions have a scalar form that does the same to one element. Both forms share one operation;
+the scalar form is registered with `Q` bound to SCALAR.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context, System
-from kvrm.isa.definition import Decoded
-from kvrm.values import Bits
+from kvrm.isa.definition import Decoded, insn
+from kvrm.values import Bits, from_lanes
+
+SCALAR = 2
+"""In place of Q (0 or 1): one element."""
 
 QC = 27
 """The bit of FPSR that saturating instructions set (cumulative saturation)."""
 
-LETTERS = {8: "b", 16: "h", 32: "s", 64: "d", 128: "q"}
+LETTERS = {8: "b", 16: "h", 32: "s", 64: "d"}
 """Letters of the element sizes in bits."""
 
-# -- Encodings ------------------------------------------------------------------------------------------------
+Operation = Callable[..., None]
+
+# -- Shapes -----------------------------------------------------------------------------------------------------
 
 
-def without_sizes(allowed: str, vector: bool = True) -> str:
-    """Unallocated conditions of a `size` field that may only mean `allowed`, some of "bhsd"; one D is no vector."""
-    holes = [f"size={i:02b}" for i, letter in enumerate("bhsd") if letter not in allowed]
-    if vector and "d" in allowed:
-        holes.append("size=11 Q=0")
-    return " | ".join(holes)
+def datasize(Q: int, esize: int) -> int:
+    """Bits of the registers that are used."""
+    return esize if Q == SCALAR else 64 << Q
 
 
-def key_of(name: str, *suffixes: str) -> str:
-    """A definition's key from the manual's name: "SQDMLAL, SQDMLAL2 (vector)" becomes sqdmlal_vector."""
-    return "_".join([*re.findall(r"\w+", re.sub(r", \w+2\b", "", name).lower()), *suffixes])
+def shape(Q: int, size: int) -> tuple[int, int]:
+    """Bits of the registers and of their elements, for the fields Q and size."""
+    return datasize(Q, 8 << size), 8 << size
 
 
-def mnemonic_of(name: str) -> str:
-    """The (first) mnemonic in the manual's name."""
-    return name.replace(",", " ").split()[0].lower()
+def widesize(Q: int, esize: int) -> int:
+    """Bits of a register that is used whole whatever Q says, because another one is used by halves."""
+    return esize if Q == SCALAR else 128
 
 
-# -- Text -----------------------------------------------------------------------------------------------------
+def half(m: Context, r: Bits, Q: int, esize: int) -> Bits:
+    """Vpart[]: the lower (Q=0) or upper (Q=1) 64 bits of a register as elements, or one element."""
+    if Q == SCALAR:
+        return m.v[r, esize]
+    return (m.v[r, 128].split(64).lane(1) if Q else m.v[r, 64]).split(esize)
 
 
-def element_size(d: Decoded) -> int:
-    """Bits of an element: fixed by the definition, or given by its `size` field."""
-    fixed = d.definition.bound.get("esize")
-    return fixed if isinstance(fixed, int) else 8 << d.size
+def write_half(m: Context, r: Bits, Q: int, value: Bits) -> None:
+    """Vpart[] =: the lower 64 bits (Q=0) or one element with zero above, or the upper 64 bits alone (Q=1)."""
+    if Q == 1:
+        m.v[r, 128] = from_lanes([m.v[r, 64], value.whole])
+    else:
+        m.v[r, value.width * value.lanes] = value
 
 
-def arranged(r: int, n: int, esize: int) -> str:
-    """A vector register of n bits: ``v1.8h``."""
-    return f"v{r}.{n // esize}{LETTERS[esize]}"
-
-
-@printer
-def vector(d: Decoded, r: int) -> str:
-    """Vector register, its length by `Q`."""
-    return arranged(r, 128 if d.Q else 64, element_size(d))
-
-
-@printer
-def vector_bytes(d: Decoded, r: int) -> str:
-    """Vector of bytes, its length by `Q`."""
-    return arranged(r, 128 if d.Q else 64, 8)
-
-
-@printer
-def vector_pairs(d: Decoded, r: int) -> str:
-    """Vector of elements twice as wide, its length by `Q`."""
-    return arranged(r, 128 if d.Q else 64, 2 * element_size(d))
-
-
-@printer
-def vector_wide(d: Decoded, r: int) -> str:
-    """Whole register of elements twice as wide."""
-    return arranged(r, 128, 2 * element_size(d))
-
-
-@printer
-def scalar(d: Decoded, r: int) -> str:
-    """Scalar SIMD&FP register."""
-    return f"{LETTERS[element_size(d)]}{r}"
-
-
-@printer
-def scalar_wide(d: Decoded, r: int) -> str:
-    """Scalar twice as wide."""
-    return f"{LETTERS[2 * element_size(d)]}{r}"
-
-
-@printer
-def two(d: Decoded, q: int) -> str:
-    """The 2 of mnemonics that use the upper half."""
-    return "2" if q else ""
-
-
-@printer
-def own_size(d: Decoded, size: int) -> str:
-    """The element size, as the shift of SHLL."""
-    return str(8 << size)
-
-
-# -- Registers ------------------------------------------------------------------------------------------------
+# -- Saturation -------------------------------------------------------------------------------------------------
 
 
 class Saturated(NamedTuple):
@@ -117,14 +77,91 @@ def settle(m: Context, result: Bits | Saturated) -> Bits:
     return result.value
 
 
-def half(m: Context, r: Bits, Q: int, esize: int) -> Bits:
-    """Vpart[]: the lower (Q=0) or upper 64 bits of a register as lanes."""
-    return (m.v[r, 128].split(64).lane(1) if Q else m.v[r, 64]).split(esize)
+# -- Registration -----------------------------------------------------------------------------------------------
 
 
-def write_half(m: Context, r: Bits, Q: int, value: Bits) -> None:
-    """Vpart[] =: the lower 64 bits with zero above (Q=0), or the upper 64 bits alone."""
-    if Q:
-        m.v[r, 128] = m.v[r, 128].split(64).with_lane(1, value.whole)
-    else:
-        m.v[r, 64] = value
+def key_of(name: str, *suffixes: str) -> str:
+    """A definition's key from the manual's name: "SQDMLAL, SQDMLAL2 (vector)" becomes sqdmlal_vector."""
+    return "_".join([*re.findall(r"\w+", re.sub(r", \w+2\b", "", name).lower()), *suffixes])
+
+
+def mnemonic_of(name: str) -> str:
+    """The (first) mnemonic in the manual's name."""
+    return name.replace(",", " ").split()[0].lower()
+
+
+def without_sizes(allowed: str) -> str:
+    """Unallocated conditions of a `size` field that may only mean `allowed`, some of "bhsd"."""
+    return " | ".join(f"size={i:02b}" for i, letter in enumerate("bhsd") if letter not in allowed)
+
+
+def family(
+    name: str,
+    diagrams: tuple[str, str],
+    asm: str,
+    sizes: tuple[str, str],
+    operation: Operation,
+    op: object,
+) -> None:
+    """Register the vector and the scalar form of an instruction.
+
+    `sizes` are those that each form has, some of "bhsd"; none if there is no such form. A vector of one D is not
+    allocated. `asm` lacks the mnemonic.
+    """
+    text = mnemonic_of(name) + asm
+    (vector, scalar), (vector_sizes, scalar_sizes) = diagrams, sizes
+    if vector_sizes:
+        holes = without_sizes(vector_sizes) + (" | size=11 Q=0" if "d" in vector_sizes else "")
+        insn(name, vector, text, key=key_of(name), unallocated=holes, op=op)(operation)
+    if scalar_sizes:
+        holes = without_sizes(scalar_sizes)
+        insn(name, scalar, text, key=key_of(name, "scalar"), unallocated=holes, Q=SCALAR, op=op)(operation)
+
+
+# -- Text -------------------------------------------------------------------------------------------------------
+
+
+def element_size(d: Decoded) -> int:
+    """Bits of an element: fixed by the definition, or given by its `size` field."""
+    fixed = d.definition.bound.get("esize")
+    return fixed if isinstance(fixed, int) else 8 << d.size
+
+
+def arranged(r: int, n: int, esize: int) -> str:
+    """A vector register of n bits: ``v1.8h``."""
+    return f"v{r}.{n // esize}{LETTERS[esize]}"
+
+
+def _sized(d: Decoded, r: int, esize: int) -> str:
+    return arranged(r, 64 << d.Q, esize) if "Q" in d.fields else f"{LETTERS[esize]}{r}"
+
+
+@printer
+def vec(d: Decoded, r: int) -> str:
+    """Vector register, its length by `Q`; a scalar register where the diagram has no Q."""
+    return _sized(d, r, element_size(d))
+
+
+@printer
+def vec_pairs(d: Decoded, r: int) -> str:
+    """The same with elements twice as wide."""
+    return _sized(d, r, 2 * element_size(d))
+
+
+@printer
+def vec_wide(d: Decoded, r: int) -> str:
+    """A whole register of elements twice as wide, or a scalar twice as wide."""
+    esize = 2 * element_size(d)
+    return arranged(r, 128, esize) if "Q" in d.fields else f"{LETTERS[esize]}{r}"
+
+
+@printer
+def vec_bytes(d: Decoded, r: int) -> str:
+    """Vector of bytes, its length by `Q`."""
+    return arranged(r, 64 << d.Q, 8)
+
+
+@printer
+def two(d: Decoded, _: int) -> str:
+    """The 2 of mnemonics that use the upper half."""
+    return "2" if d.fields.get("Q") else ""

@@ -1,17 +1,17 @@
 """Advanced SIMD copy, and scalar copy (Arm ARM C4.1.96): DUP, INS, SMOV, UMOV.
 
-The lowest one of imm5 chooses the element size and the bits above it are the lane. Each size is its own definition, so that
-the lane (`index`) is a field.
+The lowest one of imm5 chooses the element size and the bits above it are the lane. Each size is its own
+definition, so that the lane (`index`) is a field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from kvrm.isa.a64.simd_common import LETTERS, element_size
+from kvrm.isa.a64.simd_common import LETTERS, SCALAR, Operation, datasize, element_size
 from kvrm.isa.assembly import general, number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Asm, Static, Decoded, insn
+from kvrm.isa.definition import Decoded, Static, insn
 from kvrm.values import Bits
 
 INDEX = {8: "index:4 1", 16: "index:3 10", 32: "index:2 100", 64: "index:1 1000"}
@@ -41,58 +41,46 @@ def general_element(d: Decoded, r: int) -> str:
     return general(r, element_size(d) == 64)
 
 
-def _define(name: str, key: str, diagram: str, sizes: tuple[int, ...], asm: Asm, operation: Callable[..., None]) -> None:
+@printer
+def general_q(d: Decoded, r: int) -> str:
+    """A general register, its size by `Q`."""
+    return general(r, d.Q)
+
+
+def _define(
+    name: str, key: str, diagram: str, sizes: Sequence[int], asm: str, operation: Operation, **bound: object
+) -> None:
+    """A definition for each element size. A vector of one D is not allocated."""
     for esize in sizes:
         d = diagram.format(INDEX[esize])
-        one_d = "Q=0" if esize == 64 and " Q " in diagram else ""
-        insn(name, d, asm, key=f"{key}_{LETTERS[esize]}", unallocated=one_d, esize=esize)(operation)
+        holes = "Q=0" if esize == 64 and " Q " in diagram else ""
+        insn(name, d, asm, key=f"{key}_{LETTERS[esize]}", unallocated=holes, esize=esize, **bound)(operation)
 
 
-ALL = (8, 16, 32, 64)
+ANY = (8, 16, 32, 64)
 
-# -- DUP ------------------------------------------------------------------------------------------------------
+# -- DUP --------------------------------------------------------------------------------------------------
 
 
 def _dup_element(m: Context, Q: Static, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
-    n = 128 if Q else 64
+    n = datasize(Q, esize)
     m.v[Rd, n] = m.v[Rn, 128].split(esize).lane(index).splat(n // esize)
 
 
-def _dup_scalar(m: Context, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
-    m.v[Rd, esize] = m.v[Rn, 128].split(esize).lane(index)
-
-
 def _dup_general(m: Context, Q: Static, Rn: Bits, Rd: Bits, esize: int) -> None:
-    n = 128 if Q else 64
+    n = datasize(Q, esize)
     m.v[Rd, n] = m.x[Rn, esize].splat(n // esize)
 
 
-_define(
-    "DUP (element)",
-    "dup_element",
-    "0 Q 0 01110000 {} 0 0000 1 Rn:5 Rd:5",
-    ALL,
-    "dup {Rd:vector}, {Rn:element}",
-    _dup_element,
-)
-_define(
-    "DUP (element)",
-    "dup_element_scalar",
-    "01 0 11110000 {} 0 0000 1 Rn:5 Rd:5",
-    ALL,
-    "mov {Rd:scalar}, {Rn:element}",
-    _dup_scalar,
-)
-_define(
-    "DUP (general)",
-    "dup_general",
-    "0 Q 0 01110000 {} 0 0001 1 Rn:5 Rd:5",
-    ALL,
-    "dup {Rd:vector}, {Rn:general_element}",
-    _dup_general,
-)
+DUP = "0 Q 0 01110000 {} 0 0000 1 Rn:5 Rd:5"
+DUP_SCALAR = "01 0 11110000 {} 0 0000 1 Rn:5 Rd:5"
+DUP_GENERAL = "0 Q 0 01110000 {} 0 0001 1 Rn:5 Rd:5"
+TO_SCALAR = "mov {Rd:vec}, {Rn:element}"
+_define("DUP (element)", "dup_element", DUP, ANY, "dup {Rd:vec}, {Rn:element}", _dup_element)
+_define("DUP (element)", "dup_element_scalar", DUP_SCALAR, ANY, TO_SCALAR, _dup_element, Q=SCALAR)
+_define("DUP (general)", "dup_general", DUP_GENERAL, ANY, "dup {Rd:vec}, {Rn:general_element}", _dup_general)
 
-# -- INS ------------------------------------------------------------------------------------------------------
+# -- INS --------------------------------------------------------------------------------------------------
 
 
 def _ins_general(m: Context, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
@@ -104,28 +92,20 @@ def _ins_element(m: Context, index: Bits, imm4: Bits, Rn: Bits, Rd: Bits, esize:
     m.v[Rd, 128] = m.v[Rd, 128].split(esize).with_lane(index, source)
 
 
+INS_GENERAL = "0 1 0 01110000 {} 0 0011 1 Rn:5 Rd:5"
+INS_ELEMENT = "0 1 1 01110000 {} 0 imm4:4 1 Rn:5 Rd:5"
 _define(
-    "INS (general)",
-    "ins_general",
-    "0 1 0 01110000 {} 0 0011 1 Rn:5 Rd:5",
-    ALL,
-    "mov {Rd:element}, {Rn:general_element}",
-    _ins_general,
+    "INS (general)", "ins_general", INS_GENERAL, ANY, "mov {Rd:element}, {Rn:general_element}", _ins_general
 )
 _define(
-    "INS (element)",
-    "ins_element",
-    "0 1 1 01110000 {} 0 imm4:4 1 Rn:5 Rd:5",
-    ALL,
-    "mov {Rd:element}, {Rn:element_source}",
-    _ins_element,
+    "INS (element)", "ins_element", INS_ELEMENT, ANY, "mov {Rd:element}, {Rn:element_source}", _ins_element
 )
 
-# -- To general registers -------------------------------------------------------------------------------------
+# -- To general registers ---------------------------------------------------------------------------------
 
 
 def _smov(m: Context, Q: Static, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
-    n = 64 if Q else 32
+    n = 32 << Q
     m.x[Rd, n] = m.v[Rn, 128].split(esize).lane(index).sext(n)
 
 
@@ -133,28 +113,10 @@ def _umov(m: Context, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
     m.x[Rd, esize] = m.v[Rn, 128].split(esize).lane(index)
 
 
-@printer
-def general_q(d: Decoded, r: int) -> str:
-    """A general register, its size by `Q`."""
-    return general(r, d.Q)
-
-
-SMOV = "0 Q 0 01110000 {} 0 0101 1 Rn:5 Rd:5"
-_define("SMOV", "smov", SMOV, (8, 16), "smov {Rd:general_q}, {Rn:element}", _smov)
-insn(
-    "SMOV",
-    "0 1 0 01110000 index:2 100 0 0101 1 Rn:5 Rd:5",
-    "smov {Rd:X}, {Rn:element}",
-    key="smov_s",
-    esize=32,
-    Q=1,
-)(_smov)
-for _q, _sizes, _text in (("0", (8, 16), "umov"), ("0", (32,), "mov"), ("1", (64,), "mov")):
-    _define(
-        "UMOV",
-        "umov",
-        f"0 {_q} 0 01110000 {{}} 0 0111 1 Rn:5 Rd:5",
-        _sizes,
-        f"{_text} {{Rd:general_element}}, {{Rn:element}}",
-        _umov,
-    )
+SMOV = "0 {} 0 01110000 {{}} 0 0101 1 Rn:5 Rd:5"
+UMOV = "0 {} 0 01110000 {{}} 0 0111 1 Rn:5 Rd:5"
+_define("SMOV", "smov", SMOV.format("Q"), (8, 16), "smov {Rd:general_q}, {Rn:element}", _smov)
+_define("SMOV", "smov", SMOV.format("1"), (32,), "smov {Rd:X}, {Rn:element}", _smov, Q=1)
+_define("UMOV", "umov", UMOV.format("0"), (8, 16), "umov {Rd:W}, {Rn:element}", _umov)
+_define("UMOV", "umov", UMOV.format("0"), (32,), "mov {Rd:W}, {Rn:element}", _umov)
+_define("UMOV", "umov", UMOV.format("1"), (64,), "mov {Rd:X}, {Rn:element}", _umov)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvrm.isa.a64.simd_common import Saturated
-from kvrm.values import Bits, Lift, cond
+from kvrm.values import Bits, cond
 from kvrm.values.vectors import sqadd, sqsub, uqadd, uqsub
 
 Unary = Callable[[Bits], "Bits | Saturated"]
@@ -47,18 +47,18 @@ def add_unsigned(a: Bits, b: Bits) -> Saturated:
     return saturating(a + b, uqadd(a, b))
 
 
-def sub_signed(a: Bits, b: Bits) -> Saturated:
+def subtract_signed(a: Bits, b: Bits) -> Saturated:
     """SQSUB."""
     return saturating(a - b, sqsub(a, b))
 
 
-def sub_unsigned(a: Bits, b: Bits) -> Saturated:
+def subtract_unsigned(a: Bits, b: Bits) -> Saturated:
     """UQSUB."""
     return saturating(a - b, uqsub(a, b))
 
 
 def accumulate_unsigned(d: Bits, a: Bits) -> Saturated:
-    """SUQADD: signed d plus unsigned a. Flipping the sign bit keeps the order and makes it an unsigned sum."""
+    """SUQADD: signed d plus unsigned a; an unsigned sum, once d is counted from the least number on."""
     return saturating(d + a, uqadd(d ^ least(d.width), a) ^ least(d.width))
 
 
@@ -78,8 +78,13 @@ def negated(a: Bits) -> Saturated:
     return saturating(-a, sqsub(a.like(0), a))
 
 
+def narrow(a: Bits) -> Bits:
+    """XTN: the lower half of each lane."""
+    return a.trunc(a.width // 2)
+
+
 def _narrowed(a: Bits, clamped: Bits) -> Saturated:
-    return Saturated(clamped.trunc(a.width // 2), clamped.ne(a))
+    return Saturated(narrow(clamped), clamped.ne(a))
 
 
 def narrow_signed(a: Bits) -> Saturated:
@@ -172,16 +177,21 @@ def add_product_doubled(d: Bits, a: Bits, b: Bits) -> Saturated:
 def subtract_product_doubled(d: Bits, a: Bits, b: Bits) -> Saturated:
     """SQDMLSL: both the product and the difference are clamped."""
     p = product_doubled(a, b)
-    total = sub_signed(d, p.value)
+    total = subtract_signed(d, p.value)
     return Saturated(total.value, total.clamped | p.clamped)
 
 
 def product_polynomial(a: Bits, b: Bits) -> Bits:
-    """PolynomialMult() of the low eight bits of b: a product without carries, in the width of the lanes."""
+    """PMUL of bytes: the low bits of a product without carries. Only the low eight bits of b count."""
     result = a.like(0)
     for i in range(8):
         result = result ^ cond((b & 1 << i).ne(0), a.lsl(i), 0)
     return result
+
+
+def product_polynomial_wide(a: Bits, b: Bits) -> Bits:
+    """PMULL of bytes: the whole product without carries."""
+    return product_polynomial(wide_unsigned(a), wide_unsigned(b))
 
 
 # -- Distances ------------------------------------------------------------------------------------------------
@@ -200,11 +210,10 @@ def distance_unsigned(a: Bits, b: Bits) -> Bits:
 # -- Shifts ---------------------------------------------------------------------------------------------------
 
 
-def shift_right(a: Bits, n: Lift, signed: bool, rounding: bool) -> Bits:
-    """a shifted right by n > 0 lanes-wise; rounding adds the last bit that falls off."""
+def shift_right_by(signed: bool, rounding: bool) -> Callable[[Bits, Bits], Bits]:
+    """SSHR, USHR, SRSHR, URSHR: by n > 0; rounding adds the last bit that falls off."""
     shift = Bits.asr if signed else Bits.lsr
-    out = shift(a, n)
-    return out + (shift(a, a.like(n) - 1) & 1) if rounding else out
+    return (lambda a, n: shift(a, n) + (shift(a, n - 1) & 1)) if rounding else shift
 
 
 def shift_left_signed(a: Bits, n: Bits) -> Saturated:
@@ -229,22 +238,23 @@ def shift_left_to_unsigned(a: Bits, n: Bits) -> Saturated:
 
 def shift_by_register(signed: bool, rounding: bool = False) -> Binary:
     """SSHL, USHL, SRSHL, URSHL: left by the signed low byte of each lane of b, right if it is negative."""
+    right = shift_right_by(signed, rounding)
 
     def shift(a: Bits, b: Bits) -> Bits:
         n = b.trunc(8).sext(a.width)
-        return cond(n.sign, shift_right(a, -n, signed, rounding), a.lsl(n))
+        return cond(n.sign, right(a, -n), a.lsl(n))
 
     return shift
 
 
 def saturating_shift_by_register(signed: bool, rounding: bool = False) -> Binary:
     """SQSHL, UQSHL, SQRSHL, UQRSHL: the same, clamped."""
+    right = shift_right_by(signed, rounding)
     left = shift_left_signed if signed else shift_left_unsigned
 
     def shift(a: Bits, b: Bits) -> Saturated:
         n = b.trunc(8).sext(a.width)
         up = left(a, n)
-        value = cond(n.sign, shift_right(a, -n, signed, rounding), up.value)
-        return Saturated(value, up.clamped & ~n.sign)
+        return Saturated(cond(n.sign, right(a, -n), up.value), up.clamped & ~n.sign)
 
     return shift

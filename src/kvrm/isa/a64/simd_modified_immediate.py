@@ -1,7 +1,7 @@
 """Advanced SIMD modified immediate (Arm ARM C4.1.96): MOVI, MVNI, ORR, BIC, FMOV.
 
-AdvSIMDExpandImm() by cases: each form of the eight immediate bits `abc:defgh` is its own definition, and the element that
-it expands to is known when the word is.
+AdvSIMDExpandImm() by cases: each form of the eight immediate bits `abc:defgh` is its own definition, and the
+element that it expands to is known when the word is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Alias, Decoded, Static, insn
 from kvrm.values import Bits, bits, concat
-
 
 # -- Text -----------------------------------------------------------------------------------------------------
 
@@ -88,7 +87,15 @@ def expand_fp(imm8: Bits, esize: int) -> Bits:
 
 
 def _move(
-    m: Context, Q: Static, abc: Bits, hw: Bits, defgh: Bits, Rd: Bits, esize: int, expand: Expand, invert: bool
+    m: Context,
+    Q: Static,
+    abc: Bits,
+    hw: Bits,
+    defgh: Bits,
+    Rd: Bits,
+    esize: int,
+    expand: Expand,
+    invert: bool,
 ) -> None:
     n = 128 if Q else 64
     value = expand(concat(abc, defgh), hw, esize)
@@ -106,8 +113,8 @@ def _diagram(op: int, cmode: str, Q: str = "Q") -> str:
     return f"0 {Q} {op} 0111100000 abc:3 {cmode} 01 defgh:5 Rd:5"
 
 
-LSL = " {Rd:vector}, {:imm8}{hw:imm8_lsl}"
-MSL = " {Rd:vector}, {:imm8}{hw:imm8_msl}"
+LSL = " {Rd:vec}, {:imm8}{hw:imm8_lsl}"
+MSL = " {Rd:vec}, {:imm8}{hw:imm8_msl}"
 for _op, _name in enumerate(("MOVI", "MVNI")):
     for _key, _esize, _cmode, _expand, _text in (
         ("s", 32, "0 hw:2 0", shifted, LSL),
@@ -137,7 +144,7 @@ for _op, _name in enumerate(("ORR", "BIC")):
 # -- Immediates of other kinds --------------------------------------------------------------------------------
 
 
-@insn("MOVI", _diagram(0, "1110"), "movi {Rd:vector_bytes}, {:imm8}")
+@insn("MOVI", _diagram(0, "1110"), "movi {Rd:vec_bytes}, {:imm8}")
 def movi_b(m: Context, Q: Static, abc: Bits, defgh: Bits, Rd: Bits) -> None:
     n = 128 if Q else 64
     m.v[Rd, n] = concat(abc, defgh).splat(n // 8)
@@ -159,7 +166,7 @@ def _fmov(m: Context, Q: Static, abc: Bits, defgh: Bits, Rd: Bits, esize: int) -
     m.v[Rd, n] = expand_fp(concat(abc, defgh), esize).splat(n // esize)
 
 
-FMOV = "fmov {Rd:vector}, {:imm_fp}"
+FMOV = "fmov {Rd:vec}, {:imm_fp}"
 insn("FMOV (vector, immediate)", _diagram(0, "1111"), FMOV, key="fmov_vector_immediate_s", esize=32)(_fmov)
 insn(
     "FMOV (vector, immediate)",

@@ -17,7 +17,9 @@ Order = Callable[[int, int, int], int]
 """Which lane of Rn followed by Rm goes to a lane: lane, number of lanes, part (0 or 1) -> lane."""
 
 
-def _permute(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, part: int, order: Order) -> None:
+def _permute(
+    m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, part: int, order: Order
+) -> None:
     n = 128 if Q else 64
     a, b = m.v[Rn, n].split(8 << size), m.v[Rm, n].split(8 << size)
     m.v[Rd, n] = a.shuffle([order(i, a.lanes, part) for i in range(a.lanes)], b)
@@ -40,7 +42,7 @@ for _name, _code, _order in (("UZP", "01", _unzip), ("TRN", "10", _transpose), (
         insn(
             f"{_name}{_part + 1}",
             f"0 Q 001110 size:2 0 Rm:5 0 {_part} {_code} 10 Rn:5 Rd:5",
-            f"{_name.lower()}{_part + 1} {{Rd:vector}}, {{Rn:vector}}, {{Rm:vector}}",
+            f"{_name.lower()}{_part + 1} {{Rd:vec}}, {{Rn:vec}}, {{Rm:vec}}",
             key=f"{_name.lower()}{_part + 1}",
             unallocated="size=11 Q=0",
             part=_part,
@@ -53,7 +55,7 @@ for _name, _code, _order in (("UZP", "01", _unzip), ("TRN", "10", _transpose), (
 @insn(
     "EXT",
     "0 Q 101110 00 0 Rm:5 0 imm4:4 0 Rn:5 Rd:5",
-    "ext {Rd:vector_bytes}, {Rn:vector_bytes}, {Rm:vector_bytes}, {imm4:imm}",
+    "ext {Rd:vec_bytes}, {Rn:vec_bytes}, {Rm:vec_bytes}, {imm4:imm}",
     unallocated="Q=0 imm4=1xxx",
 )
 def ext(m: Context, Q: Static, Rm: Bits, imm4: Bits, Rn: Bits, Rd: Bits) -> None:
@@ -77,7 +79,7 @@ def table(d: Decoded, r: int) -> str:
 
 
 def _look_up(m: Context, Rn: Bits, count: int, index: Bits, absent: Bits) -> Bits:
-    """The bytes that `index` names among `count` registers from Rn on; those of `absent` where there is none."""
+    """The bytes that `index` names among `count` registers from Rn on; of `absent` where it names none."""
     result = absent
     for i in range(count):
         at = index - 16 * i
@@ -86,7 +88,7 @@ def _look_up(m: Context, Rn: Bits, count: int, index: Bits, absent: Bits) -> Bit
 
 
 TABLE = "0 Q 001110 000 Rm:5 0 len:2 {} 00 Rn:5 Rd:5"
-TABLE_TEXT = " {Rd:vector_bytes}, {Rn:table}, {Rm:vector_bytes}"
+TABLE_TEXT = " {Rd:vec_bytes}, {Rn:table}, {Rm:vec_bytes}"
 
 
 @insn("TBL", TABLE.format(0), "tbl" + TABLE_TEXT)

@@ -1,7 +1,7 @@
 """Advanced SIMD shift by immediate, and scalar shift by immediate: the integer part (Arm ARM C4.1.96).
 
-The highest one of immh chooses the element size and the bits below it, with immb, are the amount. Each size is its own
-definition, so that the amount (`imm`) is a field.
+The highest one of immh chooses the element size and the bits below it, with immb, are the amount. Each size
+is its own definition, so that the amount (`imm`) is a field.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Callable, Sequence
 from kvrm.isa.a64 import simd_lanes as lanes
 from kvrm.isa.a64.simd_common import (
     LETTERS,
+    SCALAR,
+    Operation,
+    datasize,
     element_size,
     half,
     key_of,
     mnemonic_of,
     settle,
+    widesize,
     write_half,
 )
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Static, insn
 from kvrm.values import Bits, bits
 
-SIZES = {8: "0001 imm:3", 16: "001 imm:4", 32: "01 imm:5", 64: "1 imm:6"}
+IMM = {8: "0001 imm:3", 16: "001 imm:4", 32: "01 imm:5", 64: "1 imm:6"}
 """immh:immb for each element size."""
 
-VECTOR = "0 Q {} 011110 {} {} 1 Rn:5 Rd:5"
-SCALAR = "01 {} 111110 {} {} 1 Rn:5 Rd:5"
-
-Operation = Callable[..., None]
 Shift = lanes.Binary
-"""What to do with a and the amount n, which has the shape of a."""
+"""What to do with elements and their shift amounts."""
 
 
 @printer
@@ -47,185 +47,148 @@ def shift_right(d: Decoded, imm: int) -> str:
 
 
 def _left(imm: Bits, a: Bits) -> Bits:
+    """The amount of a left shift, for each lane of a."""
     return imm.zext(a.width).splat(a.lanes)
 
 
 def _right(imm: Bits, a: Bits, esize: int) -> Bits:
+    """The amount of a right shift, for each lane of a."""
     return (bits(7, esize) - imm.zext(7)).zext(a.width).splat(a.lanes)
 
 
 def _define(
-    u: int, code: str, name: str, sizes: Sequence[int], operation: Operation, operands: str, scalar: bool = False,
-    aliases: Sequence[Alias] = (), **bound: object,
-) -> None:  # fmt: skip
-    """One definition for each element size."""
-    diagram, suffix = (SCALAR, ["scalar"]) if scalar else (VECTOR, [])
-    for esize in sizes:
+    u: int,
+    code: str,
+    name: str,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    operation: Operation,
+    operands: str,
+    op: object,
+) -> None:
+    """A definition for each element size that the vector form has, and for each that the scalar form has."""
+    text = mnemonic_of(name) + operands
+    for esize in sizes[0]:
         insn(
             name,
-            diagram.format(u, SIZES[esize], code),
-            mnemonic_of(name) + operands,
-            key=key_of(name, *suffix, LETTERS[esize]),
-            unallocated="Q=0" if esize == 64 and not scalar else "",
-            aliases=aliases,
+            f"0 Q {u} 011110 {IMM[esize]} {code} 1 Rn:5 Rd:5",
+            text,
+            key=key_of(name, LETTERS[esize]),
+            unallocated="Q=0" if esize == 64 else "",
             esize=esize,
-            **bound,
+            op=op,
+        )(operation)
+    for esize in sizes[1]:
+        insn(
+            name,
+            f"01 {u} 111110 {IMM[esize]} {code} 1 Rn:5 Rd:5",
+            text,
+            key=key_of(name, "scalar", LETTERS[esize]),
+            Q=SCALAR,
+            esize=esize,
+            op=op,
         )(operation)
 
 
-# -- Elements of one size -------------------------------------------------------------------------------------
+ANY, NARROW, D, NONE = (8, 16, 32, 64), (8, 16, 32), (64,), ()
+RIGHT = " {Rd:vec}, {Rn:vec}, {imm:shift_right}"
+LEFT = " {Rd:vec}, {Rn:vec}, {imm:shift_left}"
 
-ALL, NARROW, D = (8, 16, 32, 64), (8, 16, 32), (64,)
+# -- Elements of one size ---------------------------------------------------------------------------------------
 
 
-def _vector_right(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
-    n = 128 if Q else 64
+def _shift_right(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
+    n = datasize(Q, esize)
     a = m.v[Rn, n].split(esize)
     m.v[Rd, n] = settle(m, op(a, _right(imm, a, esize)))
 
 
-def _scalar_right(m: Context, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
-    a = m.v[Rn, esize]
-    m.v[Rd, esize] = settle(m, op(a, _right(imm, a, esize)))
-
-
-def _vector_left(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
-    n = 128 if Q else 64
+def _shift_left(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
+    n = datasize(Q, esize)
     a = m.v[Rn, n].split(esize)
     m.v[Rd, n] = settle(m, op(a, _left(imm, a)))
 
 
-def _scalar_left(m: Context, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
-    a = m.v[Rn, esize]
-    m.v[Rd, esize] = settle(m, op(a, _left(imm, a)))
-
-
-def _vector_sum(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Callable[..., Bits]) -> None:
-    n = 128 if Q else 64
+def _accumulate(
+    m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Callable[[Bits, Bits], Bits]
+) -> None:
+    n = datasize(Q, esize)
     a = m.v[Rn, n].split(esize)
     m.v[Rd, n] = m.v[Rd, n].split(esize) + op(a, _right(imm, a, esize))
 
 
-def _scalar_sum(m: Context, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Callable[..., Bits]) -> None:
-    a = m.v[Rn, esize]
-    m.v[Rd, esize] = m.v[Rd, esize] + op(a, _right(imm, a, esize))
-
-
-def _shift(signed: bool, rounding: bool) -> Callable[[Bits, Bits], Bits]:
-    return lambda a, n: lanes.shift_right(a, n, signed, rounding)
-
-
-RIGHT = " {Rd:vector}, {Rn:vector}, {imm:shift_right}"
-RIGHT_SCALAR = " {Rd:scalar}, {Rn:scalar}, {imm:shift_right}"
-LEFT = " {Rd:vector}, {Rn:vector}, {imm:shift_left}"
-LEFT_SCALAR = " {Rd:scalar}, {Rn:scalar}, {imm:shift_left}"
-
-for _u, _code, _name, _rounding in (
-    (0, "00000", "SSHR", False),
-    (1, "00000", "USHR", False),
-    (0, "00100", "SRSHR", True),
-    (1, "00100", "URSHR", True),
+for _code, _name, _rounding, _operation in (
+    ("00000", "{}SHR", False, _shift_right),
+    ("00010", "{}SRA", False, _accumulate),
+    ("00100", "{}RSHR", True, _shift_right),
+    ("00110", "{}RSRA", True, _accumulate),
 ):
-    _op = _shift(not _u, _rounding)
-    _define(_u, _code, _name, ALL, _vector_right, RIGHT, op=_op)
-    _define(_u, _code, _name, D, _scalar_right, RIGHT_SCALAR, scalar=True, op=_op)
-for _u, _code, _name, _rounding in (
-    (0, "00010", "SSRA", False),
-    (1, "00010", "USRA", False),
-    (0, "00110", "SRSRA", True),
-    (1, "00110", "URSRA", True),
-):
-    _op = _shift(not _u, _rounding)
-    _define(_u, _code, _name, ALL, _vector_sum, RIGHT, op=_op)
-    _define(_u, _code, _name, D, _scalar_sum, RIGHT_SCALAR, scalar=True, op=_op)
+    for _u, _signed in ((0, True), (1, False)):
+        _op = lanes.shift_right_by(_signed, _rounding)
+        _define(_u, _code, _name.format("US"[_signed]), (ANY, D), _operation, RIGHT, _op)
 
-_define(0, "01010", "SHL", ALL, _vector_left, LEFT, op=Bits.lsl)
-_define(0, "01010", "SHL", D, _scalar_left, LEFT_SCALAR, scalar=True, op=Bits.lsl)
-for _u, _code, _name, _saturating in (
-    (1, "01100", "SQSHLU", lanes.shift_left_to_unsigned),
-    (0, "01110", "SQSHL (immediate)", lanes.shift_left_signed),
-    (1, "01110", "UQSHL (immediate)", lanes.shift_left_unsigned),
-):
-    _define(_u, _code, _name, ALL, _vector_left, LEFT, op=_saturating)
-    _define(_u, _code, _name, ALL, _scalar_left, LEFT_SCALAR, scalar=True, op=_saturating)
+_define(0, "01010", "SHL", (ANY, D), _shift_left, LEFT, Bits.lsl)
+_define(1, "01100", "SQSHLU", (ANY, ANY), _shift_left, LEFT, lanes.shift_left_to_unsigned)
+_define(0, "01110", "SQSHL (immediate)", (ANY, ANY), _shift_left, LEFT, lanes.shift_left_signed)
+_define(1, "01110", "UQSHL (immediate)", (ANY, ANY), _shift_left, LEFT, lanes.shift_left_unsigned)
 
-# -- Inserting: the bits that the shift vacates stay ----------------------------------------------------------
+# -- Inserting: the bits that the shift vacates stay ------------------------------------------------------------
 
 
-def _insert_right(d: Bits, a: Bits, imm: Bits, esize: int) -> Bits:
-    n = bits(esize, esize) - imm.zext(esize)
-    mask = bits(esize, -1).lsr(n).splat(a.lanes)
-    return (d & ~mask) | a.lsr(n.splat(a.lanes))
+def _insert(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: bool) -> None:
+    n = datasize(Q, esize)
+    d, a = m.v[Rd, n].split(esize), m.v[Rn, n].split(esize)
+    shift = Bits.lsr if op else Bits.lsl
+    amount = _right(imm, bits(esize, 0), esize) if op else imm.zext(esize)
+    kept = ~shift(bits(esize, -1), amount)
+    m.v[Rd, n] = (d & kept.splat(a.lanes)) | shift(a, amount.splat(a.lanes))
 
 
-def _insert_left(d: Bits, a: Bits, imm: Bits, esize: int) -> Bits:
-    n = imm.zext(esize)
-    mask = bits(esize, -1).lsl(n).splat(a.lanes)
-    return (d & ~mask) | a.lsl(n.splat(a.lanes))
+_define(1, "01000", "SRI", (ANY, D), _insert, RIGHT, True)
+_define(1, "01010", "SLI", (ANY, D), _insert, LEFT, False)
+
+# -- To elements half as wide -----------------------------------------------------------------------------------
 
 
-def _vector_insert(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Callable[..., Bits]) -> None:
-    n = 128 if Q else 64
-    m.v[Rd, n] = op(m.v[Rd, n].split(esize), m.v[Rn, n].split(esize), imm, esize)
-
-
-def _scalar_insert(m: Context, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Callable[..., Bits]) -> None:
-    m.v[Rd, esize] = op(m.v[Rd, esize], m.v[Rn, esize], imm, esize)
-
-
-_define(1, "01000", "SRI", ALL, _vector_insert, RIGHT, op=_insert_right)
-_define(1, "01000", "SRI", D, _scalar_insert, RIGHT_SCALAR, scalar=True, op=_insert_right)
-_define(1, "01010", "SLI", ALL, _vector_insert, LEFT, op=_insert_left)
-_define(1, "01010", "SLI", D, _scalar_insert, LEFT_SCALAR, scalar=True, op=_insert_left)
-
-# -- To elements half as wide ---------------------------------------------------------------------------------
-
-
-def _vector_narrow(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
-    a = m.v[Rn, 128].split(2 * esize)
+def _narrow(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
+    a = m.v[Rn, widesize(Q, 2 * esize)].split(2 * esize)
     write_half(m, Rd, Q, settle(m, op(a, _right(imm, a, esize))))
 
 
-def _scalar_narrow(m: Context, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
-    a = m.v[Rn, 2 * esize]
-    m.v[Rd, esize] = settle(m, op(a, _right(imm, a, esize)))
+def _shift_and(narrow: lanes.Unary, signed: bool, rounding: bool) -> Shift:
+    shift = lanes.shift_right_by(signed, rounding)
+    return lambda a, n: narrow(shift(a, n))
 
 
-def _and_then(narrow: lanes.Unary, signed: bool, rounding: bool) -> Shift:
-    return lambda a, n: narrow(lanes.shift_right(a, n, signed, rounding))
-
-
-def _truncate(a: Bits) -> Bits:
-    return a.trunc(a.width // 2)
-
-
-NARROWED = "{Q:two} {Rd:vector}, {Rn:vector_wide}, {imm:shift_right}"
-NARROWED_SCALAR = " {Rd:scalar}, {Rn:scalar_wide}, {imm:shift_right}"
-
-for _code, _name, _rounding in (("10000", "SHRN, SHRN2", False), ("10001", "RSHRN, RSHRN2", True)):
-    _define(0, _code, _name, NARROW, _vector_narrow, NARROWED, op=_and_then(_truncate, False, _rounding))
-for _u, _code, _name, _narrow, _signed, _rounding in (
-    (0, "10010", "SQSHRN, SQSHRN2", lanes.narrow_signed, True, False),
-    (0, "10011", "SQRSHRN, SQRSHRN2", lanes.narrow_signed, True, True),
-    (1, "10000", "SQSHRUN, SQSHRUN2", lanes.narrow_to_unsigned, True, False),
-    (1, "10001", "SQRSHRUN, SQRSHRUN2", lanes.narrow_to_unsigned, True, True),
-    (1, "10010", "UQSHRN, UQSHRN2", lanes.narrow_unsigned, False, False),
-    (1, "10011", "UQRSHRN, UQRSHRN2", lanes.narrow_unsigned, False, True),
+for _u, _code, _name, _scalar_sizes, _op in (
+    (0, "10000", "SHRN, SHRN2", NONE, _shift_and(lanes.narrow, False, False)),
+    (0, "10001", "RSHRN, RSHRN2", NONE, _shift_and(lanes.narrow, False, True)),
+    (0, "10010", "SQSHRN, SQSHRN2", NARROW, _shift_and(lanes.narrow_signed, True, False)),
+    (0, "10011", "SQRSHRN, SQRSHRN2", NARROW, _shift_and(lanes.narrow_signed, True, True)),
+    (1, "10000", "SQSHRUN, SQSHRUN2", NARROW, _shift_and(lanes.narrow_to_unsigned, True, False)),
+    (1, "10001", "SQRSHRUN, SQRSHRUN2", NARROW, _shift_and(lanes.narrow_to_unsigned, True, True)),
+    (1, "10010", "UQSHRN, UQSHRN2", NARROW, _shift_and(lanes.narrow_unsigned, False, False)),
+    (1, "10011", "UQRSHRN, UQRSHRN2", NARROW, _shift_and(lanes.narrow_unsigned, False, True)),
 ):
-    _both = _and_then(_narrow, _signed, _rounding)
-    _define(_u, _code, _name, NARROW, _vector_narrow, NARROWED, op=_both)
-    _define(_u, _code, _name, NARROW, _scalar_narrow, NARROWED_SCALAR, scalar=True, op=_both)
+    _define(
+        _u,
+        _code,
+        _name,
+        (NARROW, _scalar_sizes),
+        _narrow,
+        "{:two} {Rd:vec}, {Rn:vec_wide}, {imm:shift_right}",
+        _op,
+    )
 
-# -- To elements twice as wide --------------------------------------------------------------------------------
+# -- To elements twice as wide ----------------------------------------------------------------------------------
 
 
-LONG = "{Q:two} {Rd:vector_wide}, {Rn:vector}, {imm:shift_left}"
-
-
-def _long(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, extend: Callable[[Bits, int], Bits]) -> None:
-    a = extend(half(m, Rn, Q, esize), 2 * esize)
+def _long(
+    m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Callable[[Bits], Bits]
+) -> None:
+    a = op(half(m, Rn, Q, esize))
     m.v[Rd, 128] = a.lsl(_left(imm, a))
 
 
-for _u, _name, _extend in ((0, "SSHLL, SSHLL2", Bits.sext), (1, "USHLL, USHLL2", Bits.zext)):
-    _define(_u, "10100", _name, NARROW, _long, LONG, extend=_extend)
+LONG = "{:two} {Rd:vec_wide}, {Rn:vec}, {imm:shift_left}"
+_define(0, "10100", "SSHLL, SSHLL2", (NARROW, NONE), _long, LONG, lanes.wide_signed)
+_define(1, "10100", "USHLL, USHLL2", (NARROW, NONE), _long, LONG, lanes.wide_unsigned)

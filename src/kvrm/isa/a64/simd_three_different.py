@@ -1,46 +1,46 @@
-"""Advanced SIMD three different, and scalar three different (Arm ARM C4.1.96): long, wide and narrow arithmetic."""
+"""Advanced SIMD three different, and scalar three different (Arm ARM C4.1.96): long, wide and narrow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kvrm.isa.a64 import simd_lanes as lanes
-from kvrm.isa.a64.simd_common import half, key_of, mnemonic_of, settle, without_sizes, write_half
+from kvrm.isa.a64.simd_common import Operation, family, half, settle, widesize, write_half
 from kvrm.isa.a64.simd_lanes import wide_signed, wide_unsigned
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Static, insn
+from kvrm.isa.definition import Static
 from kvrm.values import Bits
 
-VECTOR = "0 Q {} 01110 size:2 1 Rm:5 {} 00 Rn:5 Rd:5"
-SCALAR = "01 0 11110 size:2 1 Rm:5 {} 00 Rn:5 Rd:5"
+Plain = Callable[[Bits, Bits], Bits]
 
 
 def _define(
-    u: int, code: str, name: str, sizes: str, operation: Callable[..., None], operands: str, op: object
+    u: int, code: str, name: str, sizes: tuple[str, str], operation: Operation, operands: str, op: object
 ) -> None:
-    insn(
-        name,
-        VECTOR.format(u, code),
-        f"{mnemonic_of(name)}{{Q:two}} {operands}",
-        key=key_of(name),
-        unallocated=without_sizes(sizes, vector=False),
-        op=op,
-    )(operation)
+    diagrams = (
+        f"0 Q {u} 01110 size:2 1 Rm:5 {code} 00 Rn:5 Rd:5",
+        f"01 {u} 11110 size:2 1 Rm:5 {code} 00 Rn:5 Rd:5",
+    )
+    family(name, diagrams, "{:two} " + operands, sizes, operation, op)
 
 
-# -- Long: halves of Rn and Rm, the whole of Rd ---------------------------------------------------------------
-
-LONG = "{Rd:vector_wide}, {Rn:vector}, {Rm:vector}"
+# -- Long: halves of Rn and Rm, the whole of Rd -----------------------------------------------------------------
 
 
 def _long(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
-    m.v[Rd, 128] = settle(m, op(half(m, Rn, Q, 8 << size), half(m, Rm, Q, 8 << size)))
+    esize = 8 << size
+    m.v[Rd, widesize(Q, 2 * esize)] = settle(m, op(half(m, Rn, Q, esize), half(m, Rm, Q, esize)))
 
 
-def _long_accumulate(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Ternary) -> None:
-    d = m.v[Rd, 128].split(16 << size)
-    m.v[Rd, 128] = settle(m, op(d, half(m, Rn, Q, 8 << size), half(m, Rm, Q, 8 << size)))
+def _long_accumulate(
+    m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Ternary
+) -> None:
+    esize, n = 8 << size, widesize(Q, 16 << size)
+    d = m.v[Rd, n].split(2 * esize)
+    m.v[Rd, n] = settle(m, op(d, half(m, Rn, Q, esize), half(m, Rm, Q, esize)))
 
+
+LONG = "{Rd:vec_wide}, {Rn:vec}, {Rm:vec}"
 
 # The distance of two numbers fits their own width as an unsigned number, hence `wide_unsigned` in SABDL too.
 for _u, _code, _name, _op in (
@@ -53,7 +53,7 @@ for _u, _code, _name, _op in (
     (0, "1100", "SMULL, SMULL2 (vector)", lanes.product_signed),
     (1, "1100", "UMULL, UMULL2 (vector)", lanes.product_unsigned),
 ):
-    _define(_u, _code, _name, "bhs", _long, LONG, _op)
+    _define(_u, _code, _name, ("bhs", ""), _long, LONG, _op)
 for _u, _code, _name, _sum in (
     (0, "0101", "SABAL, SABAL2", lambda d, a, b: d + wide_unsigned(lanes.distance_signed(a, b))),
     (1, "0101", "UABAL, UABAL2", lambda d, a, b: d + wide_unsigned(lanes.distance_unsigned(a, b))),
@@ -62,57 +62,36 @@ for _u, _code, _name, _sum in (
     (0, "1010", "SMLSL, SMLSL2 (vector)", lanes.subtract_product_signed),
     (1, "1010", "UMLSL, UMLSL2 (vector)", lanes.subtract_product_unsigned),
 ):
-    _define(_u, _code, _name, "bhs", _long_accumulate, LONG, _sum)
-_define(0, "1110", "PMULL, PMULL2", "b", _long, LONG, lambda a, b: lanes.product_polynomial(*map(wide_unsigned, (a, b))))
-
-# -- Long and saturating, which have scalar forms -------------------------------------------------------------
-
-
-def _scalar(m: Context, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
-    n = 8 << size
-    m.v[Rd, 2 * n] = settle(m, op(m.v[Rn, n], m.v[Rm, n]))
-
-
-def _scalar_accumulate(m: Context, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Ternary) -> None:
-    n = 8 << size
-    m.v[Rd, 2 * n] = settle(m, op(m.v[Rd, 2 * n], m.v[Rn, n], m.v[Rm, n]))
-
-
-def _define_scalar(code: str, name: str, operation: Callable[..., None], op: object) -> None:
-    text = f"{mnemonic_of(name)} {{Rd:scalar_wide}}, {{Rn:scalar}}, {{Rm:scalar}}"
-    holes = without_sizes("hs", vector=False)
-    insn(name, SCALAR.format(code), text, key=key_of(name, "scalar"), unallocated=holes, op=op)(operation)
-
-
-_define(0, "1101", "SQDMULL, SQDMULL2 (vector)", "hs", _long, LONG, lanes.product_doubled)
-_define_scalar("1101", "SQDMULL, SQDMULL2 (vector)", _scalar, lanes.product_doubled)
+    _define(_u, _code, _name, ("bhs", ""), _long_accumulate, LONG, _sum)
+_define(0, "1110", "PMULL, PMULL2", ("b", ""), _long, LONG, lanes.product_polynomial_wide)
+_define(0, "1101", "SQDMULL, SQDMULL2 (vector)", ("hs", "hs"), _long, LONG, lanes.product_doubled)
 for _code, _name, _clamped in (
     ("1001", "SQDMLAL, SQDMLAL2 (vector)", lanes.add_product_doubled),
     ("1011", "SQDMLSL, SQDMLSL2 (vector)", lanes.subtract_product_doubled),
 ):
-    _define(0, _code, _name, "hs", _long_accumulate, LONG, _clamped)
-    _define_scalar(_code, _name, _scalar_accumulate, _clamped)
+    _define(0, _code, _name, ("hs", "hs"), _long_accumulate, LONG, _clamped)
 
-# -- Wide: the whole of Rn, half of Rm ------------------------------------------------------------------------
-
-
-def _wide(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits], Bits]) -> None:
-    m.v[Rd, 128] = op(m.v[Rn, 128].split(16 << size), half(m, Rm, Q, 8 << size))
+# -- Wide: the whole of Rn, half of Rm --------------------------------------------------------------------------
 
 
-WIDE = "{Rd:vector_wide}, {Rn:vector_wide}, {Rm:vector}"
+def _wide(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Plain) -> None:
+    esize = 8 << size
+    m.v[Rd, 128] = op(m.v[Rn, 128].split(2 * esize), half(m, Rm, Q, esize))
+
+
+WIDE = "{Rd:vec_wide}, {Rn:vec_wide}, {Rm:vec}"
 for _u, _code, _name, _op in (
     (0, "0001", "SADDW, SADDW2", lambda a, b: a + wide_signed(b)),
     (1, "0001", "UADDW, UADDW2", lambda a, b: a + wide_unsigned(b)),
     (0, "0011", "SSUBW, SSUBW2", lambda a, b: a - wide_signed(b)),
     (1, "0011", "USUBW, USUBW2", lambda a, b: a - wide_unsigned(b)),
 ):
-    _define(_u, _code, _name, "bhs", _wide, WIDE, _op)
+    _define(_u, _code, _name, ("bhs", ""), _wide, WIDE, _op)
 
-# -- Narrow: the upper halves of sums and differences ---------------------------------------------------------
+# -- Narrow: the upper halves of sums and differences -----------------------------------------------------------
 
 
-def _narrow(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits], Bits]) -> None:
+def _narrow(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Plain) -> None:
     esize = 8 << size
     result = op(m.v[Rn, 128].split(2 * esize), m.v[Rm, 128].split(2 * esize))
     write_half(m, Rd, Q, result.lsr(esize).trunc(esize))
@@ -123,11 +102,11 @@ def _rounding(a: Bits) -> int:
     return 1 << (a.width // 2 - 1)
 
 
-NARROW = "{Rd:vector}, {Rn:vector_wide}, {Rm:vector_wide}"
+NARROW = "{Rd:vec}, {Rn:vec_wide}, {Rm:vec_wide}"
 for _u, _code, _name, _op in (
     (0, "0100", "ADDHN, ADDHN2", lambda a, b: a + b),
     (1, "0100", "RADDHN, RADDHN2", lambda a, b: a + b + _rounding(a)),
     (0, "0110", "SUBHN, SUBHN2", lambda a, b: a - b),
     (1, "0110", "RSUBHN, RSUBHN2", lambda a, b: a - b + _rounding(a)),
 ):
-    _define(_u, _code, _name, "bhs", _narrow, NARROW, _op)
+    _define(_u, _code, _name, ("bhs", ""), _narrow, NARROW, _op)

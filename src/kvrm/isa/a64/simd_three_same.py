@@ -5,49 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kvrm.isa.a64 import simd_lanes as lanes
-from kvrm.isa.a64.simd_common import key_of, mnemonic_of, settle, without_sizes
-from kvrm.isa.a64.simd_lanes import mask_if
+from kvrm.isa.a64.simd_common import Operation, family, key_of, mnemonic_of, settle, shape
+from kvrm.isa.a64.simd_lanes import even_odd, mask_if
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Decoded, Static, insn
+from kvrm.isa.definition import Alias, Static, insn
 from kvrm.values import Bits
 
-VECTOR = "0 Q {} 01110 size:2 1 Rm:5 {} 1 Rn:5 Rd:5"
-SCALAR = "01 {} 11110 size:2 1 Rm:5 {} 1 Rn:5 Rd:5"
-VECTORS = " {Rd:vector}, {Rn:vector}, {Rm:vector}"
-SCALARS = " {Rd:scalar}, {Rn:scalar}, {Rm:scalar}"
 
-
-def _vector(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
-    n = 128 if Q else 64
-    m.v[Rd, n] = settle(m, op(m.v[Rn, n].split(8 << size), m.v[Rm, n].split(8 << size)))
-
-
-def _scalar(m: Context, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
-    n = 8 << size
-    m.v[Rd, n] = settle(m, op(m.v[Rn, n], m.v[Rm, n]))
+def _same(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
+    n, esize = shape(Q, size)
+    m.v[Rd, n] = settle(m, op(m.v[Rn, n].split(esize), m.v[Rm, n].split(esize)))
 
 
 def _accumulate(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Ternary) -> None:
-    n = 128 if Q else 64
-    d, a, b = (m.v[r, n].split(8 << size) for r in (Rd, Rn, Rm))
+    n, esize = shape(Q, size)
+    d, a, b = (m.v[r, n].split(esize) for r in (Rd, Rn, Rm))
     m.v[Rd, n] = settle(m, op(d, a, b))
 
 
-def _define(u: int, code: str, name: str, sizes: str, scalar_sizes: str, op: lanes.Binary) -> None:
-    text = mnemonic_of(name)
-    insn(
-        name, VECTOR.format(u, code), text + VECTORS, key=key_of(name), unallocated=without_sizes(sizes), op=op
-    )(_vector)
-    if scalar_sizes:
-        holes = without_sizes(scalar_sizes, vector=False)
-        insn(
-            name, SCALAR.format(u, code), text + SCALARS, key=key_of(name, "scalar"), unallocated=holes, op=op
-        )(_scalar)
+def _define(
+    u: int, code: str, name: str, sizes: str, scalar_sizes: str, op: object, operation: Operation = _same
+) -> None:
+    diagrams = (
+        f"0 Q {u} 01110 size:2 1 Rm:5 {code} 1 Rn:5 Rd:5",
+        f"01 {u} 11110 size:2 1 Rm:5 {code} 1 Rn:5 Rd:5",
+    )
+    family(name, diagrams, " {Rd:vec}, {Rn:vec}, {Rm:vec}", (sizes, scalar_sizes), operation, op)
 
 
-# -- Two operands, element by element -------------------------------------------------------------------------
+# -- Element by element -----------------------------------------------------------------------------------------
 
-ROWS: Sequence[tuple[int, str, str, str, str, lanes.Binary]] = (
+Row = tuple[int, str, str, str, str, lanes.Binary]
+"""U, opcode, name, element sizes of the vector form and of the scalar form, what to do with two elements."""
+
+ROWS: Sequence[Row] = (
     (0, "00000", "SHADD", "bhs", "", lambda a, b: (a & b) + (a ^ b).asr(1)),
     (1, "00000", "UHADD", "bhs", "", lambda a, b: (a & b) + (a ^ b).lsr(1)),
     (0, "00001", "SQADD", "bhsd", "bhsd", lanes.add_signed),
@@ -56,8 +47,8 @@ ROWS: Sequence[tuple[int, str, str, str, str, lanes.Binary]] = (
     (1, "00010", "URHADD", "bhs", "", lambda a, b: (a | b) - (a ^ b).lsr(1)),
     (0, "00100", "SHSUB", "bhs", "", lambda a, b: (a ^ b).asr(1) - (~a & b)),
     (1, "00100", "UHSUB", "bhs", "", lambda a, b: (a ^ b).lsr(1) - (~a & b)),
-    (0, "00101", "SQSUB", "bhsd", "bhsd", lanes.sub_signed),
-    (1, "00101", "UQSUB", "bhsd", "bhsd", lanes.sub_unsigned),
+    (0, "00101", "SQSUB", "bhsd", "bhsd", lanes.subtract_signed),
+    (1, "00101", "UQSUB", "bhsd", "bhsd", lanes.subtract_unsigned),
     (0, "00110", "CMGT (register)", "bhsd", "d", lambda a, b: mask_if(a.sgt(b), a.width)),
     (1, "00110", "CMHI (register)", "bhsd", "d", lambda a, b: mask_if(a.ugt(b), a.width)),
     (0, "00111", "CMGE (register)", "bhsd", "d", lambda a, b: mask_if(a.sge(b), a.width)),
@@ -88,29 +79,19 @@ ROWS: Sequence[tuple[int, str, str, str, str, lanes.Binary]] = (
 
 for _row in ROWS:
     _define(*_row)
-
-# -- Accumulating ---------------------------------------------------------------------------------------------
-
-for _u, _code, _name, _op in (
+for _u, _code, _name, _sum in (
     (0, "01111", "SABA", lambda d, a, b: d + lanes.distance_signed(a, b)),
     (1, "01111", "UABA", lambda d, a, b: d + lanes.distance_unsigned(a, b)),
     (0, "10010", "MLA (vector)", lambda d, a, b: d + a * b),
     (1, "10010", "MLS (vector)", lambda d, a, b: d - a * b),
 ):
-    insn(
-        _name,
-        VECTOR.format(_u, _code),
-        mnemonic_of(_name) + VECTORS,
-        key=key_of(_name),
-        unallocated=without_sizes("bhs"),
-        op=_op,
-    )(_accumulate)
+    _define(_u, _code, _name, "bhs", "", _sum, _accumulate)
 
-# -- Pairs: neighbours of Rn, then of Rm ----------------------------------------------------------------------
+# -- Pairs: neighbours of Rn, then of Rm ------------------------------------------------------------------------
 
 
 def _pairwise(op: Callable[[Bits, Bits], Bits]) -> lanes.Binary:
-    return lambda a, b: op(*lanes.even_odd(a, b))
+    return lambda a, b: op(*even_odd(a, b))
 
 
 _define(0, "10111", "ADDP (vector)", "bhsd", "", _pairwise(lambda a, b: a + b))
@@ -126,46 +107,38 @@ def addp_scalar(m: Context, Rn: Bits, Rd: Bits) -> None:
     m.v[Rd, 64] = a.lane(0) + a.lane(1)
 
 
-# -- Whole registers ------------------------------------------------------------------------------------------
-
-LOGICAL = "0 Q {} 01110 {} 1 Rm:5 00011 1 Rn:5 Rd:5"
-BYTES = " {Rd:vector_bytes}, {Rn:vector_bytes}, {Rm:vector_bytes}"
-
-
-def _is_move(d: Decoded) -> bool:
-    return d.Rn == d.Rm
+# -- Whole registers --------------------------------------------------------------------------------------------
 
 
 def _logical(m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits], Bits]) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     m.v[Rd, n] = op(m.v[Rn, n].split(64), m.v[Rm, n].split(64))
 
 
-def _select(m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits, Bits], Bits]) -> None:
-    n = 128 if Q else 64
+def _select(
+    m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits, Bits], Bits]
+) -> None:
+    n = 64 << Q
     m.v[Rd, n] = op(*(m.v[r, n].split(64) for r in (Rd, Rn, Rm)))
 
 
-for _u, _code, _name, _two in (
-    (0, "00", "AND (vector)", lambda a, b: a & b),
-    (0, "01", "BIC (vector, register)", lambda a, b: a & ~b),
-    (0, "10", "ORR (vector, register)", lambda a, b: a | b),
-    (0, "11", "ORN (vector)", lambda a, b: a | ~b),
-    (1, "00", "EOR (vector)", lambda a, b: a ^ b),
-):
-    _aliases = [Alias("mov {Rd:vector_bytes}, {Rn:vector_bytes}", _is_move)] if _name.startswith("ORR") else []
+def _define_logical(u: int, code: str, name: str, operation: Operation, op: object, *aliases: Alias) -> None:
     insn(
-        _name,
-        LOGICAL.format(_u, _code),
-        mnemonic_of(_name) + BYTES,
-        key=key_of(_name),
-        aliases=_aliases,
-        op=_two,
-    )(_logical)
+        name,
+        f"0 Q {u} 01110 {code} 1 Rm:5 00011 1 Rn:5 Rd:5",
+        mnemonic_of(name) + " {Rd:vec_bytes}, {Rn:vec_bytes}, {Rm:vec_bytes}",
+        key=key_of(name),
+        aliases=aliases,
+        op=op,
+    )(operation)
 
-for _code, _name, _three in (
-    ("01", "BSL", lambda d, a, b: b ^ ((b ^ a) & d)),
-    ("10", "BIT", lambda d, a, b: d ^ ((d ^ a) & b)),
-    ("11", "BIF", lambda d, a, b: d ^ ((d ^ a) & ~b)),
-):
-    insn(_name, LOGICAL.format(1, _code), mnemonic_of(_name) + BYTES, key=key_of(_name), op=_three)(_select)
+
+MOV = Alias("mov {Rd:vec_bytes}, {Rn:vec_bytes}", lambda d: d.Rn == d.Rm)
+_define_logical(0, "00", "AND (vector)", _logical, lambda a, b: a & b)
+_define_logical(0, "01", "BIC (vector, register)", _logical, lambda a, b: a & ~b)
+_define_logical(0, "10", "ORR (vector, register)", _logical, lambda a, b: a | b, MOV)
+_define_logical(0, "11", "ORN (vector)", _logical, lambda a, b: a | ~b)
+_define_logical(1, "00", "EOR (vector)", _logical, lambda a, b: a ^ b)
+_define_logical(1, "01", "BSL", _select, lambda d, a, b: b ^ ((b ^ a) & d))
+_define_logical(1, "10", "BIT", _select, lambda d, a, b: d ^ ((d ^ a) & b))
+_define_logical(1, "11", "BIF", _select, lambda d, a, b: d ^ ((d ^ a) & ~b))

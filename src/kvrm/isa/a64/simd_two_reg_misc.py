@@ -5,57 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kvrm.isa.a64 import simd_lanes as lanes
-from kvrm.isa.a64.simd_common import half, key_of, mnemonic_of, settle, without_sizes, write_half
+from kvrm.isa.a64.simd_common import Operation, family, half, settle, shape, widesize, write_half
 from kvrm.isa.a64.simd_lanes import even_odd, mask_if, wide_signed, wide_unsigned
+from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Asm, Static, insn
+from kvrm.isa.definition import Alias, Decoded, Static, insn
 from kvrm.values import Bits, cond
 
-VECTOR = "0 Q {} 01110 size:2 10000 {} 10 Rn:5 Rd:5"
-SCALAR = "01 {} 11110 size:2 10000 {} 10 Rn:5 Rd:5"
-VECTORS = " {Rd:vector}, {Rn:vector}"
-SCALARS = " {Rd:scalar}, {Rn:scalar}"
-
-Operation = Callable[..., None]
+SAME = " {Rd:vec}, {Rn:vec}"
 
 
-def _vector(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: lanes.Unary) -> None:
-    n = 128 if Q else 64
-    m.v[Rd, n] = settle(m, op(m.v[Rn, n].split(8 << size)))
-
-
-def _scalar(m: Context, size: Static, Rn: Bits, Rd: Bits, op: lanes.Unary) -> None:
-    n = 8 << size
-    m.v[Rd, n] = settle(m, op(m.v[Rn, n]))
+def _same(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: lanes.Unary) -> None:
+    n, esize = shape(Q, size)
+    m.v[Rd, n] = settle(m, op(m.v[Rn, n].split(esize)))
 
 
 def _accumulate(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
-    n = 128 if Q else 64
-    m.v[Rd, n] = settle(m, op(m.v[Rd, n].split(8 << size), m.v[Rn, n].split(8 << size)))
-
-
-def _accumulate_scalar(m: Context, size: Static, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
-    n = 8 << size
-    m.v[Rd, n] = settle(m, op(m.v[Rd, n], m.v[Rn, n]))
+    n, esize = shape(Q, size)
+    m.v[Rd, n] = settle(m, op(m.v[Rd, n].split(esize), m.v[Rn, n].split(esize)))
 
 
 def _define(
-    u: int, code: str, name: str, sizes: str, op: object, operation: Operation = _vector, text: Asm = VECTORS
+    u: int,
+    code: str,
+    name: str,
+    sizes: str,
+    scalar_sizes: str,
+    op: object,
+    operation: Operation = _same,
+    asm: str = SAME,
 ) -> None:
-    asm = f"{mnemonic_of(name)}{text}"
-    holes = without_sizes(sizes)
-    insn(name, VECTOR.format(u, code), asm, key=key_of(name), unallocated=holes, op=op)(operation)
+    diagrams = (
+        f"0 Q {u} 01110 size:2 10000 {code} 10 Rn:5 Rd:5",
+        f"01 {u} 11110 size:2 10000 {code} 10 Rn:5 Rd:5",
+    )
+    family(name, diagrams, asm, (sizes, scalar_sizes), operation, op)
 
 
-def _define_scalar(
-    u: int, code: str, name: str, sizes: str, op: object, operation: Operation = _scalar, text: Asm = SCALARS
-) -> None:
-    asm = f"{mnemonic_of(name)}{text}"
-    holes = without_sizes(sizes, vector=False)
-    insn(name, SCALAR.format(u, code), asm, key=key_of(name, "scalar"), unallocated=holes, op=op)(operation)
-
-
-# -- One operand, element by element --------------------------------------------------------------------------
+# -- Element by element -----------------------------------------------------------------------------------------
 
 
 def _reversed(container: int) -> lanes.Unary:
@@ -73,7 +60,10 @@ def _leading_signs(a: Bits) -> Bits:
     return (a ^ a.asr(1)).clz() - 1
 
 
-ROWS: Sequence[tuple[int, str, str, str, str, lanes.Unary]] = (
+Row = tuple[int, str, str, str, str, lanes.Unary]
+"""U, opcode, name, element sizes of the vector form and of the scalar form, what to do with an element."""
+
+ROWS: Sequence[Row] = (
     (0, "00000", "REV64", "bhs", "", _reversed(64)),
     (1, "00000", "REV32 (vector)", "bh", "", _reversed(32)),
     (0, "00001", "REV16 (vector)", "b", "", _reversed(16)),
@@ -85,110 +75,90 @@ ROWS: Sequence[tuple[int, str, str, str, str, lanes.Unary]] = (
     (0, "01011", "ABS", "bhsd", "d", lambda a: cond(a.sign, -a, a)),
     (1, "01011", "NEG (vector)", "bhsd", "d", lambda a: -a),
 )
-COMPARISONS: Sequence[tuple[int, str, str, Callable[[Bits, int], Bits]]] = (
-    (0, "01000", "CMGT (zero)", Bits.sgt),
-    (0, "01001", "CMEQ (zero)", Bits.eq),
-    (0, "01010", "CMLT (zero)", Bits.slt),
-    (1, "01000", "CMGE (zero)", Bits.sge),
-    (1, "01001", "CMLE (zero)", Bits.sle),
+COMPARISONS: Sequence[Row] = (
+    (0, "01000", "CMGT (zero)", "bhsd", "d", lambda a: mask_if(a.sgt(0), a.width)),
+    (0, "01001", "CMEQ (zero)", "bhsd", "d", lambda a: mask_if(a.eq(0), a.width)),
+    (0, "01010", "CMLT (zero)", "bhsd", "d", lambda a: mask_if(a.slt(0), a.width)),
+    (1, "01000", "CMGE (zero)", "bhsd", "d", lambda a: mask_if(a.sge(0), a.width)),
+    (1, "01001", "CMLE (zero)", "bhsd", "d", lambda a: mask_if(a.sle(0), a.width)),
 )
 
+for _row in ROWS:
+    _define(*_row)
+for _row in COMPARISONS:
+    _define(*_row, asm=SAME + ", #0")
+_define(0, "00011", "SUQADD", "bhsd", "bhsd", lanes.accumulate_unsigned, _accumulate)
+_define(1, "00011", "USQADD", "bhsd", "bhsd", lanes.accumulate_signed, _accumulate)
 
-def _with_zero(compare: Callable[[Bits, int], Bits]) -> lanes.Unary:
-    return lambda a: mask_if(compare(a, 0), a.width)
+# -- Bytes, whatever `size` selects -----------------------------------------------------------------------------
 
-
-for _u, _code, _name, _sizes, _scalar_sizes, _op in ROWS:
-    _define(_u, _code, _name, _sizes, _op)
-    if _scalar_sizes:
-        _define_scalar(_u, _code, _name, _scalar_sizes, _op)
-for _u, _code, _name, _compare in COMPARISONS:
-    _define(_u, _code, _name, "bhsd", _with_zero(_compare), text=VECTORS + ", #0")
-    _define_scalar(_u, _code, _name, "d", _with_zero(_compare), text=SCALARS + ", #0")
-for _u, _name, _add in ((0, "SUQADD", lanes.accumulate_unsigned), (1, "USQADD", lanes.accumulate_signed)):
-    _define(_u, "00011", _name, "bhsd", _add, _accumulate)
-    _define_scalar(_u, "00011", _name, "bhsd", _add, _accumulate_scalar)
-
-# -- Bytes, whatever `size` selects ---------------------------------------------------------------------------
+BYTES = " {Rd:vec_bytes}, {Rn:vec_bytes}"
 
 
-def _bytes(m: Context, Q: Static, Rn: Bits, Rd: Bits, op: Callable[[Bits], Bits]) -> None:
-    n = 128 if Q else 64
-    m.v[Rd, n] = op(m.v[Rn, n].split(8))
-
-
-BYTES = "{} {{Rd:vector_bytes}}, {{Rn:vector_bytes}}"
-_not = insn(
+@insn(
     "NOT",
     "0 Q 1 01110 00 10000 00101 10 Rn:5 Rd:5",
-    BYTES.format("not"),
-    key="not_vector",
-    aliases=[Alias(BYTES.format("mvn"), lambda d: True)],
-    op=lambda a: ~a,
-)(_bytes)
-insn(
-    "RBIT (vector)",
-    "0 Q 1 01110 01 10000 00101 10 Rn:5 Rd:5",
-    BYTES.format("rbit"),
-    key="rbit_vector",
-    op=Bits.bit_reverse,
-)(_bytes)
-
-# -- Sums of neighbours ---------------------------------------------------------------------------------------
+    "not" + BYTES,
+    aliases=[Alias("mvn" + BYTES, lambda d: True)],
+)
+def not_vector(m: Context, Q: Static, Rn: Bits, Rd: Bits) -> None:
+    n = 64 << Q
+    m.v[Rd, n] = ~m.v[Rn, n].split(64)
 
 
-def _pair_sum(widen: Callable[[Bits], Bits]) -> Callable[[Bits], Bits]:
-    def add(a: Bits) -> Bits:
-        even, odd = even_odd(a)
-        return widen(even) + widen(odd)
-
-    return add
+@insn("RBIT (vector)", "0 Q 1 01110 01 10000 00101 10 Rn:5 Rd:5", "rbit" + BYTES)
+def rbit_vector(m: Context, Q: Static, Rn: Bits, Rd: Bits) -> None:
+    n = 64 << Q
+    m.v[Rd, n] = m.v[Rn, n].split(8).bit_reverse()
 
 
-def _pairs(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: Callable[[Bits], Bits]) -> None:
-    n = 128 if Q else 64
-    m.v[Rd, n] = op(m.v[Rn, n].split(8 << size))
+# -- Sums of neighbours -----------------------------------------------------------------------------------------
+
+Widen = Callable[[Bits], Bits]
 
 
-def _pairs_accumulate(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: Callable[[Bits], Bits]) -> None:
-    n = 128 if Q else 64
-    total = op(m.v[Rn, n].split(8 << size))
-    m.v[Rd, n] = m.v[Rd, n].split(16 << size) + total
+def _pairs(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: Widen) -> None:
+    n, esize = shape(Q, size)
+    even, odd = even_odd(m.v[Rn, n].split(esize))
+    m.v[Rd, n] = op(even) + op(odd)
 
 
-PAIRS = " {Rd:vector_pairs}, {Rn:vector}"
-_define(0, "00010", "SADDLP", "bhs", _pair_sum(wide_signed), _pairs, PAIRS)
-_define(1, "00010", "UADDLP", "bhs", _pair_sum(wide_unsigned), _pairs, PAIRS)
-_define(0, "00110", "SADALP", "bhs", _pair_sum(wide_signed), _pairs_accumulate, PAIRS)
-_define(1, "00110", "UADALP", "bhs", _pair_sum(wide_unsigned), _pairs_accumulate, PAIRS)
+def _pairs_accumulate(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: Widen) -> None:
+    n, esize = shape(Q, size)
+    even, odd = even_odd(m.v[Rn, n].split(esize))
+    m.v[Rd, n] = m.v[Rd, n].split(2 * esize) + op(even) + op(odd)
 
-# -- Half as wide, twice as wide ------------------------------------------------------------------------------
+
+PAIRS = " {Rd:vec_pairs}, {Rn:vec}"
+_define(0, "00010", "SADDLP", "bhs", "", wide_signed, _pairs, PAIRS)
+_define(1, "00010", "UADDLP", "bhs", "", wide_unsigned, _pairs, PAIRS)
+_define(0, "00110", "SADALP", "bhs", "", wide_signed, _pairs_accumulate, PAIRS)
+_define(1, "00110", "UADALP", "bhs", "", wide_unsigned, _pairs_accumulate, PAIRS)
+
+# -- Half as wide, twice as wide --------------------------------------------------------------------------------
 
 
 def _narrow(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: lanes.Unary) -> None:
-    write_half(m, Rd, Q, settle(m, op(m.v[Rn, 128].split(16 << size))))
+    write_half(m, Rd, Q, settle(m, op(m.v[Rn, widesize(Q, 16 << size)].split(16 << size))))
 
 
-def _narrow_scalar(m: Context, size: Static, Rn: Bits, Rd: Bits, op: lanes.Unary) -> None:
-    m.v[Rd, 8 << size] = settle(m, op(m.v[Rn, 16 << size]))
+NARROW = "{:two} {Rd:vec}, {Rn:vec_wide}"
+_define(0, "10010", "XTN, XTN2", "bhs", "", lanes.narrow, _narrow, NARROW)
+_define(0, "10100", "SQXTN, SQXTN2", "bhs", "bhs", lanes.narrow_signed, _narrow, NARROW)
+_define(1, "10010", "SQXTUN, SQXTUN2", "bhs", "bhs", lanes.narrow_to_unsigned, _narrow, NARROW)
+_define(1, "10100", "UQXTN, UQXTN2", "bhs", "bhs", lanes.narrow_unsigned, _narrow, NARROW)
 
 
-NARROW = "{Q:two} {Rd:vector}, {Rn:vector_wide}"
-NARROW_SCALAR = " {Rd:scalar}, {Rn:scalar_wide}"
-_define(0, "10010", "XTN, XTN2", "bhs", lambda a: a.trunc(a.width // 2), _narrow, NARROW)
-for _u, _code, _name, _op in (
-    (0, "10100", "SQXTN, SQXTN2", lanes.narrow_signed),
-    (1, "10010", "SQXTUN, SQXTUN2", lanes.narrow_to_unsigned),
-    (1, "10100", "UQXTN, UQXTN2", lanes.narrow_unsigned),
-):
-    _define(_u, _code, _name, "bhs", _op, _narrow, NARROW)
-    _define_scalar(_u, _code, _name, "bhs", _op, _narrow_scalar, NARROW_SCALAR)
+@printer
+def own_size(d: Decoded, size: int) -> str:
+    """The element size, as the shift of SHLL."""
+    return f"#{8 << size}"
 
 
 @insn(
     "SHLL, SHLL2",
-    VECTOR.format(1, "10011"),
-    "shll{Q:two} {Rd:vector_wide}, {Rn:vector}, #{size:own_size}",
+    "0 Q 1 01110 size:2 10000 10011 10 Rn:5 Rd:5",
+    "shll{:two} {Rd:vec_wide}, {Rn:vec}, {size:own_size}",
     unallocated="size=11",
 )
 def shll(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits) -> None:

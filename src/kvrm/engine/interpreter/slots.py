@@ -1,0 +1,33 @@
+"""Numbers that the interpreter's native and Python halves share; light to import, since every start does."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+SLOT = 32
+"""Bytes of a predecoded slot: the handler's address, then operands. An undecoded slot holds its pc there."""
+OPERANDS = 8
+OPERAND_BYTES = SLOT - OPERANDS
+PAGE_SLOTS = 1025
+"""Slots of a page: one per word and one that goes on to the next page."""
+SLOT_PER_PC = SLOT // 4
+PAGE_BYTES = 33 * 1024
+"""Distance between the slots of two pages."""
+
+NO_CODE = 8 * ((1 << 27) - 1)
+"""Offset in the code table of the page that never has code: the last one of the address space."""
+
+
+class Reason(IntEnum):
+    """Why native code returned to the host."""
+
+    BUDGET = 1
+    MEMORY = 2
+    CODE = 3
+    HANDLER = 4
+    SVC = 5
+    BRK = 6
+    UNDEFINED = 7
+    CODE_WRITE = 8
+    BREAKPOINT = 9
+    STEP = 10
