@@ -74,6 +74,8 @@ ARITHMETIC: list[tuple[Operation, tuple[int, ...], int, int, int]] = [
     (fadd, (NEG, NEG), UP, NEG, 0),
     (fadd, (ONE, ONE | NEG), DOWN, NEG, 0),
     (fadd, (INF, INF | NEG), 0, DEFAULT, IOC),
+    (fadd, (INF | NEG, INF), 0, DEFAULT, IOC),
+    (fadd, (ZERO, ONE), FZ, ONE, 0),
     (fadd, (ONE, INF | NEG), 0, INF | NEG, 0),
     (fadd, (MAX, MAX), 0, INF, OFC | IXC),
     (fadd, (MAX, MAX), CHOP, MAX, OFC | IXC),
@@ -104,11 +106,14 @@ ARITHMETIC: list[tuple[Operation, tuple[int, ...], int, int, int]] = [
     (fmulx, (INF, SUBNORMAL), FZ, TWO, IDC),
     (fmulx, (SNAN, ZERO), 0, SNAN | 0x40_0000, IOC),
     (fnmul, (ONE, TWO), 0, TWO | NEG, 0),
+    (fnmul, (ONE | NEG, TWO), 0, TWO, 0),
     (fnmul, (ONE, QNAN), 0, QNAN | NEG, 0),
     (fdiv, (ONE, ZERO | NEG), 0, INF | NEG, DZC),
     (fdiv, (ZERO, ZERO), 0, DEFAULT, IOC),
     (fdiv, (INF, INF), 0, DEFAULT, IOC),
     (fdiv, (INF, ZERO), 0, INF, 0),
+    (fdiv, (QNAN, ONE), 0, QNAN, 0),
+    (fdiv, (ONE, QNAN), 0, QNAN, 0),
     (fdiv, (ONE | NEG, INF), 0, NEG, 0),
     (fdiv, (ONE, 0x4040_0000), 0, 0x3EAA_AAAB, IXC),
     (fdiv, (ONE, 0x4040_0000), DOWN, 0x3EAA_AAAA, IXC),
@@ -122,6 +127,9 @@ ARITHMETIC: list[tuple[Operation, tuple[int, ...], int, int, int]] = [
     (fmuladd, (ONE | NEG, 0x3F80_0001, 0x3F80_0001), 0, 0x3480_0000, IXC),  # 2**-22 + 2**-46
     (fmuladd, (ONE | NEG, 0x3F80_0001, 0x3F80_0001), UP, 0x3480_0001, IXC),
     (fmuladd, (QNAN, INF, ZERO), 0, DEFAULT, IOC),
+    (fmuladd, (QNAN, ZERO, INF), 0, DEFAULT, IOC),
+    (fmuladd, (ONE, ZERO, INF), 0, DEFAULT, IOC),
+    (fmuladd, (QNAN, INF, ONE), 0, QNAN, 0),
     (fmuladd, (SNAN, INF, ZERO), 0, SNAN | 0x40_0000, IOC),
     (fmuladd, (QNAN, ONE, QNAN + 1), 0, QNAN, 0),
     (fmuladd, (QNAN, SNAN, SNAN + 1), 0, SNAN | 0x40_0000, IOC),
@@ -137,8 +145,12 @@ ARITHMETIC: list[tuple[Operation, tuple[int, ...], int, int, int]] = [
     (frsqrts, (ONE, ONE), 0, ONE, 0),
     (frsqrts, (INF, ZERO), 0, 0x3FC0_0000, 0),
     (frsqrts, (MAX, TWO), 0, MAX | NEG, IXC),  # halved before it could overflow
-    (fmax, (ZERO | NEG, ZERO), 0, ZERO, 0),
-    (fmin, (ZERO, ZERO | NEG), 0, NEG, 0),
+    (fmax, (NEG, ZERO), 0, ZERO, 0),
+    (fmax, (ZERO, NEG), 0, ZERO, 0),
+    (fmin, (NEG, ZERO), 0, NEG, 0),
+    (fmin, (ZERO, NEG), 0, NEG, 0),
+    (fmin, (ONE, TWO), 0, ONE, 0),
+    (fmin, (ONE, QNAN), 0, QNAN, 0),
     (fmax, (ONE | NEG, TWO | NEG), 0, ONE | NEG, 0),
     (fmin, (ONE, INF | NEG), 0, INF | NEG, 0),
     (fmax, (QNAN, ONE), 0, QNAN, 0),
@@ -149,6 +161,7 @@ ARITHMETIC: list[tuple[Operation, tuple[int, ...], int, int, int]] = [
     (fminnm, (ONE | NEG, QNAN), 0, ONE | NEG, 0),
     (fminnm, (QNAN, QNAN + 1), 0, QNAN, 0),
     (fmaxnm, (SNAN, ONE), 0, SNAN | 0x40_0000, IOC),
+    (fminnm, (ONE, SNAN), 0, SNAN | 0x40_0000, IOC),
     (fmaxnm, (QNAN, SNAN), 0, SNAN | 0x40_0000, IOC),
     (frecpe, (ONE,), 0, 0x3F7F_8000, 0),
     (frecpe, (ZERO | NEG,), 0, INF | NEG, DZC),
@@ -213,6 +226,7 @@ def test_rounding_mode_is_the_fpcr_field() -> None:
         (ONE | NEG, ONE, 0b1000, 0, 0),
         (INF, MAX, 0b0010, 0, 0),
         (QNAN, ONE, 0b0011, 0, IOC),
+        (INF, QNAN, 0b0011, 0, IOC),
         (ONE, SNAN, 0b0011, IOC, IOC),
     ],
 )
@@ -240,7 +254,8 @@ def test_comparison_flushes_inputs() -> None:
     ("x", "source", "target", "fpcr", "result", "fpsr"),
     [
         (0x3C00, 16, 64, 0, 0x3FF0_0000_0000_0000, 0),
-        (0x7E01, 16, 32, 0, 0x7FC0_2000, 0),
+        (0x7F01, 16, 32, 0, 0x7FE0_2000, 0),
+        (0x7E15, 16, 32, 0, 0x7FC2_A000, 0),
         (0xFC01, 16, 64, 0, 0xFFF8_0400_0000_0000, IOC),
         (0xFC01, 16, 64, DN, 0x7FF8_0000_0000_0000, IOC),
         (0x7FFF, 16, 32, AHP, 0x47FF_E000, 0),  # 131008: AHP has neither infinities nor NaNs
@@ -310,6 +325,12 @@ def test_to_fixed_flushes_inputs() -> None:
     assert flags.bits == IDC
 
 
+def test_half_infinity_saturates_wider_integers() -> None:
+    flags = Flags()
+    assert fcvt_to_fixed(0x7C00, 16, 0, False, 32, Rounding.ZERO, 0, flags) == 0x7FFF_FFFF
+    assert flags.bits == IOC
+
+
 def test_fixed_to_fp_vectors() -> None:
     flags = Flags()
     assert fixed_to_fp(0xFFFF_FFFF, 32, 0, False, 32, Rounding.ZERO, 0, flags) == ONE | NEG
@@ -344,6 +365,8 @@ def test_frint_vectors() -> None:
         (INF, 32, 64, 0xDF00_0000, IOC),
         (QNAN, 32, 64, 0xDF00_0000, IOC),
         (0x43E0_0000_0000_0000, 64, 64, 0xC3E0_0000_0000_0000, IOC),
+        (0x41E0_0000_0000_0000, 64, 32, 0xC1E0_0000_0000_0000, IOC),
+        (0xC1E0_0000_0020_0000, 64, 32, 0xC1E0_0000_0000_0000, IOC),
         (0x41DF_FFFF_FFE0_0000, 64, 32, 0x41DF_FFFF_FFC0_0000, IXC),  # 2**31 - 0.5
     ],
 )
@@ -361,6 +384,8 @@ def test_frint_bounded(x: int, width: int, int_width: int, result: int, fpsr: in
         (0xBFE0_0000_0000_0000, 0, 0, False, IXC),
         (0x0000_0000_0000_0000, 0, 0, True, 0),
         (0x8000_0000_0000_0000, 0, 0, False, 0),
+        (0xC1E0_0000_0000_0000, 0, 0x8000_0000, True, 0),
+        (0x41E0_0000_0000_0000, 0, 0x8000_0000, False, IOC),
         (0x41F0_0000_0010_0000, 0, 1, False, IOC),  # 2**32 + 1
         (0xC1E0_0000_0020_0000, 0, 0x7FFF_FFFF, False, IOC),  # -2**31 - 1
         (0x7FEF_FFFF_FFFF_FFFF, 0, 0, False, IOC),

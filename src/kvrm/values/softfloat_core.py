@@ -101,7 +101,7 @@ class Format:
             "flush": FZ16 if self.width == 16 else FZ,
             "denormal": 0 if self.width == 16 else IDC,
             "low": 2.0 ** (self.min_exponent + 1),
-            "high": (2.0 - 2.0**-self.fraction) * 2.0**-self.min_exponent,
+            "high": 2.0**-self.min_exponent,
         }
         derived["to_floats"], derived["to_bits"] = _converters(self.width, self.code)
         for name, value in derived.items():

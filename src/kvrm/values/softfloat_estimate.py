@@ -5,7 +5,7 @@ Import these from `kvrm.values.softfloat`, which describes operands, `fpcr` and 
 
 from __future__ import annotations
 
-from functools import cache
+import math
 
 from kvrm.values.softfloat_core import (
     DISCARD,
@@ -30,14 +30,10 @@ def _recip_estimate(a: int) -> int:
     return ((1 << 19) // (2 * a + 1) + 1) // 2
 
 
-@cache
 def _rsqrt_estimate(a: int) -> int:
     """1/sqrt(x) in 1/256, for x = a/512 in 0.25 .. 1 (RecipSqrtEstimate): 256 .. 511."""
     a = 2 * a + 1 if a < 256 else 2 * ((a | 1) ^ 1) + 2
-    b = 512
-    while a * (b + 1) * (b + 1) < 1 << 28:
-        b += 1
-    return (b + 1) // 2
+    return (math.isqrt(((1 << 28) - 1) // a) + 1) // 2
 
 
 def _normalise(x: int, f: Format) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvrm.isa.a64.loads_stores_register import register_name
+from kvrm.isa.a64.loads_stores_register import register_name, writes_back_itself
 from kvrm.isa.assembly import number, printer, signed_field
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, insn
@@ -20,9 +20,10 @@ PairAccess = Callable[[Context, Bits, Bits, Bits], None]
 
 @dataclass(frozen=True)
 class PairTransfer:
-    """What moves: `names` are those of the ordinary and the non-temporal form, `size` the bits of one register.
+    """What moves, and under which names.
 
-    `opc`, `vector` and `load` are the fields of the encoding, `register` is the letter of the transferred registers.
+    `names` are those of the ordinary and the non-temporal form, `opc`, `vector` and `load` are the fields of
+    the encoding, `register` is the letter of the transferred registers and `size` the bits of one of them.
     """
 
     names: tuple[str, str]
@@ -86,7 +87,7 @@ PAIRS = (
     PairTransfer(("LDP", "LDNP"), "10", "1", "1", "q", 128, _load_vector(128)),
 )
 
-# -- Assembly -------------------------------------------------------------------------------------------------------------
+# -- Assembly --------------------------------------------------------------------------------------------
 
 
 @printer
@@ -107,7 +108,7 @@ def offset7(d: Decoded, v: int) -> str:
     return f", {simm7(d, v)}" if v else ""
 
 
-# -- Operations -----------------------------------------------------------------------------------------------------------
+# -- Operations ------------------------------------------------------------------------------------------
 
 
 def _scaled(imm7: Bits, transfer: PairTransfer) -> Bits:
@@ -127,10 +128,20 @@ def pair_post_index(m: Context, imm7: Bits, Rt2: Bits, Rn: Bits, Rt: Bits, trans
 
 
 def pair_pre_index(m: Context, imm7: Bits, Rt2: Bits, Rn: Bits, Rt: Bits, transfer: PairTransfer) -> None:
-    """[Xn, #imm]!"""
+    """[Xn, #imm]!, the address written back."""
     address = m.xsp[Rn, 64] + _scaled(imm7, transfer)
     transfer.access(m, address, Rt, Rt2)
     m.xsp[Rn, 64] = address
+
+
+def loads_twice(d: Decoded) -> bool:
+    """Whether both halves are loaded to one register, which is CONSTRAINED UNPREDICTABLE."""
+    transfer: PairTransfer = d.definition.bound["transfer"]
+    return transfer.load == "1" and d.Rt == d.Rt2
+
+
+def _loads_twice_or_writes_back_itself(d: Decoded) -> bool:
+    return loads_twice(d) or writes_back_itself(d)
 
 
 FORMS: tuple[tuple[str, str, str, Callable[..., None]], ...] = (
@@ -150,5 +161,6 @@ for _t in PAIRS:
             f"{_t.opc} 101 {_t.vector} {_mode} {_t.load} imm7:7 Rt2:5 Rn:5 Rt:5",
             f"{_name.lower()} {{Rt:paired}}, {{Rt2:paired}}, {_operand}",
             key=f"{_name.lower()}_{_t.register}_{_kind}",
+            unpredictable=_loads_twice_or_writes_back_itself if _kind in ("post", "pre") else loads_twice,
             transfer=_t,
         )(_operation)

@@ -1,4 +1,7 @@
-"""Loads and stores of one register (Arm ARM C4.1.88): immediate, unscaled, unprivileged, register and literal forms."""
+"""Loads and stores of one register (Arm ARM C4.1.88).
+
+The immediate (scaled, post-index, pre-index), unscaled, unprivileged, register and literal forms, and PRFM.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ Access = Callable[[Context, Bits, Bits], None]
 
 @dataclass(frozen=True)
 class Transfer:
-    """What moves: `names` are those of the scaled, the unscaled and the unprivileged forms, "" where there is none.
+    """What moves, and under which names.
 
-    `size`, `vector` and `opc` are the fields of the encoding, `register` is the letter of the transferred register.
+    `names` are those of the scaled, the unscaled and the unprivileged forms, "" where there is none. `size`,
+    `vector` and `opc` are the fields of the encoding, `register` is the letter of the transferred register.
     """
 
     names: tuple[str, str, str]
@@ -101,9 +105,14 @@ TRANSFERS = (
 )
 PREFETCH = Transfer(("PRFM", "PRFUM", ""), "11", "0", "10", "prfop", _prefetch)
 
-# -- Assembly -------------------------------------------------------------------------------------------------------------
+# -- Assembly --------------------------------------------------------------------------------------------
 
-PREFETCHES = tuple(f"p{kind}l{level}{policy}" for kind in ("ld", "li", "st") for level in "123" for policy in ("keep", "strm"))
+PREFETCHES = tuple(
+    f"p{kind}l{level}{policy}"
+    for kind in ("ld", "li", "st")
+    for level in "123"
+    for policy in ("keep", "strm")
+)
 
 
 def register_name(letter: str, r: int) -> str:
@@ -155,7 +164,7 @@ def index(d: Decoded, r: int) -> str:
     return f"{name}, {EXTENDS[d.option]}{amount}"
 
 
-# -- Operations -----------------------------------------------------------------------------------------------------------
+# -- Operations ------------------------------------------------------------------------------------------
 
 
 def extended(m: Context, Rm: Bits, option: int) -> Bits:
@@ -167,7 +176,7 @@ def extended(m: Context, Rm: Bits, option: int) -> Bits:
 
 
 def unsigned_offset(m: Context, imm12: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) -> None:
-    """[Xn, #pimm]"""
+    """[Xn, #pimm]."""
     transfer.access(m, m.xsp[Rn, 64] + imm12.zext(64).lsl(transfer.scale), Rt)
 
 
@@ -184,7 +193,7 @@ def post_index(m: Context, imm9: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) -
 
 
 def pre_index(m: Context, imm9: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) -> None:
-    """[Xn, #simm]!"""
+    """[Xn, #simm]!, the address written back."""
     address = m.xsp[Rn, 64] + imm9.sext(64)
     transfer.access(m, address, Rt)
     m.xsp[Rn, 64] = address
@@ -193,7 +202,7 @@ def pre_index(m: Context, imm9: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) ->
 def register_offset(
     m: Context, Rm: Bits, option: Static, S: Static, Rn: Bits, Rt: Bits, transfer: Transfer
 ) -> None:
-    """[Xn, Rm{, extend {#amount}}]"""
+    """[Xn, Rm{, extend {#amount}}]."""
     offset = extended(m, Rm, option).lsl(transfer.scale if S else 0)
     transfer.access(m, m.xsp[Rn, 64] + offset, Rt)
 
@@ -203,33 +212,51 @@ def literal(m: Context, imm19: Bits, Rt: Bits, transfer: Transfer) -> None:
     transfer.access(m, relative(m, imm19), Rt)
 
 
-# -- Definitions ----------------------------------------------------------------------------------------------------------
+# -- Definitions -----------------------------------------------------------------------------------------
+
+
+def writes_back_itself(d: Decoded) -> bool:
+    """Whether the written-back base is a transferred register too, which is CONSTRAINED UNPREDICTABLE."""
+    general_registers = d.definition.bound["transfer"].vector == "0"
+    return general_registers and d.Rn != 31 and d.Rn in (d.Rt, d.fields.get("Rt2"))
+
+
+def _form(
+    t: Transfer, name: str, kind: str, diagram: str, operand: str, operation: Callable[..., None]
+) -> None:
+    mnemonic = name.split()[0].lower()
+    insn(
+        name,
+        f"{t.size} 111 {t.vector} {diagram} Rn:5 Rt:5",
+        f"{mnemonic} {{Rt:transferred}}, {operand}",
+        key=f"{mnemonic}_{t.register}_{kind}",
+        unallocated="option=x0x" if kind == "register" else "",
+        unpredictable=writes_back_itself if kind in ("post", "pre") else None,
+        transfer=t,
+    )(operation)
 
 
 def _define(t: Transfer) -> None:
     scaled, unscaled, unprivileged = t.names
-    head = f"{t.size} 111 {t.vector}"
-    simd = " SIMD&FP" if t.vector == "1" else ""
-    rest = "Rn:5 Rt:5"
-
-    def form(name: str, kind: str, diagram: str, operand: str, operation: Callable[..., None], holes: str = "") -> None:
-        mnemonic = name.split()[0].lower()
-        asm = f"{mnemonic} {{Rt:transferred}}, {operand}"
-        key = f"{mnemonic}_{t.register}_{kind}"
-        insn(name, f"{head} {diagram} {rest}", asm, key=key, unallocated=holes, transfer=t)(operation)
-
-    immediate = f"{scaled} (immediate{simd and ',' + simd})"
-    form(immediate, "unsigned", f"01 {t.opc} imm12:12", "[{Rn:Xsp}{imm12:scaled12}]", unsigned_offset)
-    by_register = f"{scaled} (register{simd and ',' + simd})"
-    diagram = f"00 {t.opc} 1 Rm:5 option:3 S 10"
-    form(by_register, "register", diagram, "[{Rn:Xsp}, {Rm:index}]", register_offset, "option=x0x")
-    form(unscaled, "unscaled", f"00 {t.opc} 0 imm9:9 00", "[{Rn:Xsp}{imm9:offset9}]", signed_offset)
-    if t is PREFETCH:
-        return
-    form(immediate, "post", f"00 {t.opc} 0 imm9:9 01", "[{Rn:Xsp}], {imm9:simm9}", post_index)
-    form(immediate, "pre", f"00 {t.opc} 0 imm9:9 11", "[{Rn:Xsp}, {imm9:simm9}]!", pre_index)
+    simd = ", SIMD&FP" if t.vector == "1" else ""
+    immediate, unsigned = f"{scaled} (immediate{simd})", f"01 {t.opc} imm12:12"
+    _form(t, immediate, "unsigned", unsigned, "[{Rn:Xsp}{imm12:scaled12}]", unsigned_offset)
+    extended_register = f"00 {t.opc} 1 Rm:5 option:3 S 10"
+    _form(
+        t,
+        f"{scaled} (register{simd})",
+        "register",
+        extended_register,
+        "[{Rn:Xsp}, {Rm:index}]",
+        register_offset,
+    )
+    signed, offset = f"00 {t.opc} 0 imm9:9", "[{Rn:Xsp}{imm9:offset9}]"
+    _form(t, unscaled, "unscaled", f"{signed} 00", offset, signed_offset)
     if unprivileged:
-        form(unprivileged, "unprivileged", f"00 {t.opc} 0 imm9:9 10", "[{Rn:Xsp}{imm9:offset9}]", signed_offset)
+        _form(t, unprivileged, "unprivileged", f"{signed} 10", offset, signed_offset)
+    if t is not PREFETCH:
+        _form(t, immediate, "post", f"{signed} 01", "[{Rn:Xsp}], {imm9:simm9}", post_index)
+        _form(t, immediate, "pre", f"{signed} 11", "[{Rn:Xsp}, {imm9:simm9}]!", pre_index)
 
 
 for _t in (*TRANSFERS, PREFETCH):

@@ -6,6 +6,7 @@ All elements of an instruction are one access to consecutive memory, so a fault 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from kvrm.isa.assembly import general, number, printer
 from kvrm.isa.context import Context
@@ -25,22 +26,22 @@ def joined(parts: Sequence[Bits]) -> Bits:
 
 
 def interleaved(lanes: int, count: int, selem: int) -> list[list[int]]:
-    """Where in memory the elements of each of `count` registers are: side by side for one, alternating for more."""
+    """Which elements of memory make up each of `count` registers: neighbours, or every selem-th one."""
     if selem == 1:
         return [list(range(r * lanes, (r + 1) * lanes)) for r in range(count)]
     return [list(range(r, lanes * count, count)) for r in range(count)]
 
 
-def _step_back(m: Context, Rn: Bits, Rm: Bits, size: int) -> None:
+def _advance(m: Context, Rn: Bits, Rm: Bits, size: int) -> None:
     """Add to the base what the post-index form says: Xm, or the size in bytes where Rm is 31."""
     m.xsp[Rn, 64] = m.xsp[Rn, 64] + m.x[Rm, 64] + cond(Rm.eq(31), bits(64, size), 0)
 
 
-# -- Multiple structures --------------------------------------------------------------------------------------------------
+# -- Multiple structures ---------------------------------------------------------------------------------
 
 
 def load_multiple(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, count: int, selem: int) -> None:
-    """LD1, LD2, LD3, LD4 (multiple structures)"""
+    """LD1, LD2, LD3, LD4 (multiple structures)."""
     datasize, esize = 128 if Q else 64, 8 << size
     elements = m.mem[m.xsp[Rn, 64], count * datasize].split(esize)
     for r, places in enumerate(interleaved(datasize // esize, count, selem)):
@@ -48,7 +49,7 @@ def load_multiple(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, count
 
 
 def store_multiple(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, count: int, selem: int) -> None:
-    """ST1, ST2, ST3, ST4 (multiple structures)"""
+    """ST1, ST2, ST3, ST4 (multiple structures)."""
     datasize, esize = 128 if Q else 64, 8 << size
     elements = joined([m.v[Rt + r, datasize].split(esize) for r in range(count)])
     if selem > 1:
@@ -60,20 +61,20 @@ def store_multiple(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, coun
 def load_multiple_post(
     m: Context, Q: Static, Rm: Bits, size: Static, Rn: Bits, Rt: Bits, count: int, selem: int
 ) -> None:
-    """LD1, LD2, LD3, LD4 (multiple structures), post-index"""
+    """LD1, LD2, LD3, LD4 (multiple structures), post-index."""
     load_multiple(m, Q, size, Rn, Rt, count, selem)
-    _step_back(m, Rn, Rm, count * (16 if Q else 8))
+    _advance(m, Rn, Rm, count * (16 if Q else 8))
 
 
 def store_multiple_post(
     m: Context, Q: Static, Rm: Bits, size: Static, Rn: Bits, Rt: Bits, count: int, selem: int
 ) -> None:
-    """ST1, ST2, ST3, ST4 (multiple structures), post-index"""
+    """ST1, ST2, ST3, ST4 (multiple structures), post-index."""
     store_multiple(m, Q, size, Rn, Rt, count, selem)
-    _step_back(m, Rn, Rm, count * (16 if Q else 8))
+    _advance(m, Rn, Rm, count * (16 if Q else 8))
 
 
-# -- Single structures ----------------------------------------------------------------------------------------------------
+# -- Single structures -----------------------------------------------------------------------------------
 
 
 def element_of(opcode: int, Q: int, S: int, size: int) -> tuple[int, int]:
@@ -86,7 +87,7 @@ def element_of(opcode: int, Q: int, S: int, size: int) -> tuple[int, int]:
 def load_single(
     m: Context, Q: Static, opcode: Static, S: Static, size: Static, Rn: Bits, Rt: Bits, selem: int
 ) -> None:
-    """LD1, LD2, LD3, LD4 (single structure)"""
+    """LD1, LD2, LD3, LD4 (single structure)."""
     esize, lane = element_of(opcode, Q, S, size)
     structure = m.mem[m.xsp[Rn, 64], selem * esize]
     for r in range(selem):
@@ -97,7 +98,7 @@ def load_single(
 def store_single(
     m: Context, Q: Static, opcode: Static, S: Static, size: Static, Rn: Bits, Rt: Bits, selem: int
 ) -> None:
-    """ST1, ST2, ST3, ST4 (single structure)"""
+    """ST1, ST2, ST3, ST4 (single structure)."""
     esize, lane = element_of(opcode, Q, S, size)
     elements = [m.v[Rt + r, 128].split(esize).lane(lane) for r in range(selem)]
     m.mem[m.xsp[Rn, 64], selem * esize] = concat(*reversed(elements))
@@ -106,34 +107,36 @@ def store_single(
 def load_single_post(
     m: Context, Q: Static, Rm: Bits, opcode: Static, S: Static, size: Static, Rn: Bits, Rt: Bits, selem: int
 ) -> None:
-    """LD1, LD2, LD3, LD4 (single structure), post-index"""
+    """LD1, LD2, LD3, LD4 (single structure), post-index."""
     load_single(m, Q, opcode, S, size, Rn, Rt, selem)
-    _step_back(m, Rn, Rm, selem * element_of(opcode, Q, S, size)[0] // 8)
+    _advance(m, Rn, Rm, selem * element_of(opcode, Q, S, size)[0] // 8)
 
 
 def store_single_post(
     m: Context, Q: Static, Rm: Bits, opcode: Static, S: Static, size: Static, Rn: Bits, Rt: Bits, selem: int
 ) -> None:
-    """ST1, ST2, ST3, ST4 (single structure), post-index"""
+    """ST1, ST2, ST3, ST4 (single structure), post-index."""
     store_single(m, Q, opcode, S, size, Rn, Rt, selem)
-    _step_back(m, Rn, Rm, selem * element_of(opcode, Q, S, size)[0] // 8)
+    _advance(m, Rn, Rm, selem * element_of(opcode, Q, S, size)[0] // 8)
 
 
 def load_replicate(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, selem: int) -> None:
-    """LD1R, LD2R, LD3R, LD4R"""
+    """LD1R, LD2R, LD3R, LD4R."""
     datasize, esize = 128 if Q else 64, 8 << size
     structure = m.mem[m.xsp[Rn, 64], selem * esize]
     for r in range(selem):
         m.v[Rt + r, datasize] = structure[esize * (r + 1) - 1 : esize * r].splat(datasize // esize)
 
 
-def load_replicate_post(m: Context, Q: Static, Rm: Bits, size: Static, Rn: Bits, Rt: Bits, selem: int) -> None:
-    """LD1R, LD2R, LD3R, LD4R, post-index"""
+def load_replicate_post(
+    m: Context, Q: Static, Rm: Bits, size: Static, Rn: Bits, Rt: Bits, selem: int
+) -> None:
+    """LD1R, LD2R, LD3R, LD4R, post-index."""
     load_replicate(m, Q, size, Rn, Rt, selem)
-    _step_back(m, Rn, Rm, selem << size)
+    _advance(m, Rn, Rm, selem << size)
 
 
-# -- Assembly -------------------------------------------------------------------------------------------------------------
+# -- Assembly --------------------------------------------------------------------------------------------
 
 
 def _list(d: Decoded, arrangement: str) -> str:
@@ -168,7 +171,11 @@ def step(d: Decoded, r: int) -> str:
     return f"#{bound['selem'] << d.size}"
 
 
-# -- Definitions ----------------------------------------------------------------------------------------------------------
+# -- Definitions -----------------------------------------------------------------------------------------
+
+
+Operations = tuple[Callable[..., None], Callable[..., None]]
+"""Of the form without and of the form with post-index."""
 
 
 def _define(
@@ -177,9 +184,9 @@ def _define(
     head: str,
     tail: str,
     registers: str,
-    operations: tuple[Callable[..., None], Callable[..., None]],
+    operations: Operations,
     holes: str,
-    **bound: int,
+    bound: dict[str, Any],
 ) -> None:
     """The form without and the form with post-index, which differ in bit 23 and in Rm."""
     mnemonic = name.split()[0].lower()
@@ -187,8 +194,19 @@ def _define(
     plain = f"{head.replace('post', '0')} 00000 {tail} Rn:5 Rt:5"
     insn(name, plain, asm, key=f"{mnemonic}_{kind}", unallocated=holes, **bound)(operations[0])
     post = f"{head.replace('post', '1')} Rm:5 {tail} Rn:5 Rt:5"
-    insn(name, post, f"{asm}, {{Rm:step}}", key=f"{mnemonic}_{kind}_post", unallocated=holes, **bound)(operations[1])
+    key = f"{mnemonic}_{kind}_post"
+    insn(name, post, f"{asm}, {{Rm:step}}", key=key, unallocated=holes, **bound)(operations[1])
 
+
+MULTIPLE: tuple[tuple[int, str, Operations], ...] = (
+    (0, "ST", (store_multiple, store_multiple_post)),
+    (1, "LD", (load_multiple, load_multiple_post)),
+)
+SINGLE: tuple[tuple[int, str, Operations], ...] = (
+    (0, "ST", (store_single, store_single_post)),
+    (1, "LD", (load_single, load_single_post)),
+)
+NO_ELEMENT = "opcode=11 | opcode=01 size=x1 | opcode=10 size=1x | opcode=10 size=01 S=1"
 
 for _opcode, _count, _selem in (
     ("0111", 1, 1),
@@ -199,10 +217,7 @@ for _opcode, _count, _selem in (
     ("0100", 3, 3),
     ("0000", 4, 4),
 ):
-    for _load, _mnemonic, _operations in (
-        ("0", "ST", (store_multiple, store_multiple_post)),
-        ("1", "LD", (load_multiple, load_multiple_post)),
-    ):
+    for _load, _mnemonic, _operations in MULTIPLE:
         _define(
             f"{_mnemonic}{_selem} (multiple structures)",
             f"multiple_{_count}",
@@ -211,18 +226,12 @@ for _opcode, _count, _selem in (
             "arranged",
             _operations,
             "Q=0 size=11" if _selem > 1 else "",
-            count=_count,
-            selem=_selem,
+            {"count": _count, "selem": _selem},
         )
 
-NO_ELEMENT = "opcode=11 | opcode=01 size=x1 | opcode=10 size=1x | opcode=10 size=01 S=1"
-
 for _selem in range(1, 5):
-    _odd, _r = f"{_selem - 1:02b}"
-    for _load, _mnemonic, _operations in (
-        ("0", "ST", (store_single, store_single_post)),
-        ("1", "LD", (load_single, load_single_post)),
-    ):
+    _odd, _r = (_selem - 1) >> 1, (_selem - 1) & 1
+    for _load, _mnemonic, _operations in SINGLE:
         _define(
             f"{_mnemonic}{_selem} (single structure)",
             "single",
@@ -231,7 +240,7 @@ for _selem in range(1, 5):
             "element_list",
             _operations,
             NO_ELEMENT,
-            selem=_selem,
+            {"selem": _selem},
         )
     _define(
         f"LD{_selem}R",
@@ -241,5 +250,5 @@ for _selem in range(1, 5):
         "arranged",
         (load_replicate, load_replicate_post),
         "",
-        selem=_selem,
+        {"selem": _selem},
     )

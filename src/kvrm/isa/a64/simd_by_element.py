@@ -33,7 +33,7 @@ def _define(
     family(name, diagrams, operands, ("hs", scalar_sizes), operation, op)
 
 
-# -- Elements of one size ---------------------------------------------------------------------------------------
+# -- Elements of one size -------------------------------------------------------------------------------
 
 
 def _same(
@@ -77,7 +77,7 @@ _define(1, "0100", "MLS (by element)", "", _accumulate, SAME, lambda d, a, b: d 
 _define(0, "1100", "SQDMULH (by element)", "hs", _same, SAME, lanes.doubled_high)
 _define(0, "1101", "SQRDMULH (by element)", "hs", _same, SAME, lanes.doubled_high_rounded)
 
-# -- Long: half of Rn, the whole of Rd --------------------------------------------------------------------------
+# -- Long: half of Rn, the whole of Rd ------------------------------------------------------------------
 
 
 def _long(

@@ -26,7 +26,7 @@ LETTERS = {8: "b", 16: "h", 32: "s", 64: "d"}
 
 Operation = Callable[..., None]
 
-# -- Shapes -----------------------------------------------------------------------------------------------------
+# -- Shapes ---------------------------------------------------------------------------------------------
 
 
 def datasize(Q: int, esize: int) -> int:
@@ -59,7 +59,7 @@ def write_half(m: Context, r: Bits, Q: int, value: Bits) -> None:
         m.v[r, value.width * value.lanes] = value
 
 
-# -- Saturation -------------------------------------------------------------------------------------------------
+# -- Saturation -----------------------------------------------------------------------------------------
 
 
 class Saturated(NamedTuple):
@@ -77,7 +77,7 @@ def settle(m: Context, result: Bits | Saturated) -> Bits:
     return result.value
 
 
-# -- Registration -----------------------------------------------------------------------------------------------
+# -- Registration ---------------------------------------------------------------------------------------
 
 
 def key_of(name: str, *suffixes: str) -> str:
@@ -105,8 +105,8 @@ def family(
 ) -> None:
     """Register the vector and the scalar form of an instruction.
 
-    `sizes` are those that each form has, some of "bhsd"; none if there is no such form. A vector of one D is not
-    allocated. `asm` lacks the mnemonic.
+    `sizes` are those that each form has, some of "bhsd"; none if there is no such form. A vector of one D is
+    not allocated. `asm` lacks the mnemonic.
     """
     text = mnemonic_of(name) + asm
     (vector, scalar), (vector_sizes, scalar_sizes) = diagrams, sizes
@@ -118,7 +118,7 @@ def family(
         insn(name, scalar, text, key=key_of(name, "scalar"), unallocated=holes, Q=SCALAR, op=op)(operation)
 
 
-# -- Text -------------------------------------------------------------------------------------------------------
+# -- Text -----------------------------------------------------------------------------------------------
 
 
 def element_size(d: Decoded) -> int:

@@ -7,6 +7,7 @@ definition, so that the lane (`index`) is a field.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kvrm.isa.a64.simd_common import LETTERS, SCALAR, Operation, datasize, element_size
 from kvrm.isa.assembly import general, number, printer
@@ -48,7 +49,7 @@ def general_q(d: Decoded, r: int) -> str:
 
 
 def _define(
-    name: str, key: str, diagram: str, sizes: Sequence[int], asm: str, operation: Operation, **bound: object
+    name: str, key: str, diagram: str, sizes: Sequence[int], asm: str, operation: Operation, **bound: Any
 ) -> None:
     """A definition for each element size. A vector of one D is not allocated."""
     for esize in sizes:
@@ -59,7 +60,7 @@ def _define(
 
 ANY = (8, 16, 32, 64)
 
-# -- DUP --------------------------------------------------------------------------------------------------
+# -- DUP ------------------------------------------------------------------------------------------------
 
 
 def _dup_element(m: Context, Q: Static, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
@@ -80,7 +81,7 @@ _define("DUP (element)", "dup_element", DUP, ANY, "dup {Rd:vec}, {Rn:element}", 
 _define("DUP (element)", "dup_element_scalar", DUP_SCALAR, ANY, TO_SCALAR, _dup_element, Q=SCALAR)
 _define("DUP (general)", "dup_general", DUP_GENERAL, ANY, "dup {Rd:vec}, {Rn:general_element}", _dup_general)
 
-# -- INS --------------------------------------------------------------------------------------------------
+# -- INS ------------------------------------------------------------------------------------------------
 
 
 def _ins_general(m: Context, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
@@ -101,7 +102,7 @@ _define(
     "INS (element)", "ins_element", INS_ELEMENT, ANY, "mov {Rd:element}, {Rn:element_source}", _ins_element
 )
 
-# -- To general registers ---------------------------------------------------------------------------------
+# -- To general registers -------------------------------------------------------------------------------
 
 
 def _smov(m: Context, Q: Static, index: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:

@@ -29,7 +29,7 @@ def least(width: int) -> int:
     return 1 << (width - 1)
 
 
-# -- Saturation -----------------------------------------------------------------------------------------------
+# -- Saturation -----------------------------------------------------------------------------------------
 
 
 def saturating(exact: Bits, clamped: Bits) -> Saturated:
@@ -103,16 +103,16 @@ def narrow_unsigned(a: Bits) -> Saturated:
     return _narrowed(a, a.umin((1 << a.width // 2) - 1))
 
 
-# -- Twice as wide, and multiplication ------------------------------------------------------------------------
+# -- Twice as wide, and multiplication ------------------------------------------------------------------
 
 
 def wide_signed(a: Bits) -> Bits:
-    """Each lane in twice its width."""
+    """Each lane sign-extended to twice its width."""
     return a.sext(2 * a.width)
 
 
 def wide_unsigned(a: Bits) -> Bits:
-    """Each lane in twice its width."""
+    """Each lane zero-extended to twice its width."""
     return a.zext(2 * a.width)
 
 
@@ -194,7 +194,7 @@ def product_polynomial_wide(a: Bits, b: Bits) -> Bits:
     return product_polynomial(wide_unsigned(a), wide_unsigned(b))
 
 
-# -- Distances ------------------------------------------------------------------------------------------------
+# -- Distances ------------------------------------------------------------------------------------------
 
 
 def distance_signed(a: Bits, b: Bits) -> Bits:
@@ -207,11 +207,11 @@ def distance_unsigned(a: Bits, b: Bits) -> Bits:
     return a.umax(b) - a.umin(b)
 
 
-# -- Shifts ---------------------------------------------------------------------------------------------------
+# -- Shifts ---------------------------------------------------------------------------------------------
 
 
-def shift_right_by(signed: bool, rounding: bool) -> Callable[[Bits, Bits], Bits]:
-    """SSHR, USHR, SRSHR, URSHR: by n > 0; rounding adds the last bit that falls off."""
+def shift_right_by(signed: bool, rounding: bool = False) -> Callable[[Bits, Bits], Bits]:
+    """SSHR, USHR, SRSHR, URSHR: shift right by n > 0; rounding adds the last bit that falls off."""
     shift = Bits.asr if signed else Bits.lsr
     return (lambda a, n: shift(a, n) + (shift(a, n - 1) & 1)) if rounding else shift
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kvrm.isa.a64.simd_common import key_of, mnemonic_of
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Alias, Decoded, Static, insn
 from kvrm.values import Bits, bits, concat
 
-# -- Text -----------------------------------------------------------------------------------------------------
+# -- Text -----------------------------------------------------------------------------------------------
 
 
 def immediate(d: Decoded) -> int:
@@ -55,7 +56,7 @@ def imm_fp(d: Decoded, _: int) -> str:
     return f"#{-magnitude if value >> 7 else magnitude:.8f}"
 
 
-# -- Elements -------------------------------------------------------------------------------------------------
+# -- Elements -------------------------------------------------------------------------------------------
 
 Expand = Callable[[Bits, Bits, int], Bits]
 """An element of some width from the eight bits and the shift field `hw`."""
@@ -83,7 +84,7 @@ def expand_fp(imm8: Bits, esize: int) -> Bits:
     return concat(imm8[7], exponent, imm8[3:0], bits(esize - 8 - copies, 0))
 
 
-# -- Shifted immediates ---------------------------------------------------------------------------------------
+# -- Shifted immediates ---------------------------------------------------------------------------------
 
 
 def _move(
@@ -97,25 +98,25 @@ def _move(
     expand: Expand,
     invert: bool,
 ) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     value = expand(concat(abc, defgh), hw, esize)
     m.v[Rd, n] = (~value if invert else value).splat(n // esize)
 
 
 def _set(m: Context, Q: Static, abc: Bits, hw: Bits, defgh: Bits, Rd: Bits, esize: int, clear: bool) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     value = shifted(concat(abc, defgh), hw, esize).splat(n // esize)
     d = m.v[Rd, n].split(esize)
     m.v[Rd, n] = d & ~value if clear else d | value
 
 
-def _diagram(op: int, cmode: str, Q: str = "Q") -> str:
-    return f"0 {Q} {op} 0111100000 abc:3 {cmode} 01 defgh:5 Rd:5"
+def _diagram(op: int, cmode: str) -> str:
+    return f"0 Q {op} 0111100000 abc:3 {cmode} 01 defgh:5 Rd:5"
 
 
 LSL = " {Rd:vec}, {:imm8}{hw:imm8_lsl}"
 MSL = " {Rd:vec}, {:imm8}{hw:imm8_msl}"
-for _op, _name in enumerate(("MOVI", "MVNI")):
+for _op, _name in ((0, "MOVI"), (1, "MVNI")):
     for _key, _esize, _cmode, _expand, _text in (
         ("s", 32, "0 hw:2 0", shifted, LSL),
         ("h", 16, "10 hw 0", shifted, LSL),
@@ -124,29 +125,29 @@ for _op, _name in enumerate(("MOVI", "MVNI")):
         insn(
             _name,
             _diagram(_op, _cmode),
-            _name.lower() + _text,
-            key=f"{_name.lower()}_{_key}",
+            mnemonic_of(_name) + _text,
+            key=key_of(_name, _key),
             esize=_esize,
             expand=_expand,
             invert=bool(_op),
         )(_move)
-for _op, _name in enumerate(("ORR", "BIC")):
+for _op, _name in ((0, "ORR (vector, immediate)"), (1, "BIC (vector, immediate)")):
     for _key, _esize, _cmode in (("s", 32, "0 hw:2 1"), ("h", 16, "10 hw 1")):
         insn(
-            f"{_name} (vector, immediate)",
+            _name,
             _diagram(_op, _cmode),
-            _name.lower() + LSL,
-            key=f"{_name.lower()}_vector_immediate_{_key}",
+            mnemonic_of(_name) + LSL,
+            key=key_of(_name, _key),
             esize=_esize,
             clear=bool(_op),
         )(_set)
 
-# -- Immediates of other kinds --------------------------------------------------------------------------------
+# -- Immediates of other kinds --------------------------------------------------------------------------
 
 
 @insn("MOVI", _diagram(0, "1110"), "movi {Rd:vec_bytes}, {:imm8}")
 def movi_b(m: Context, Q: Static, abc: Bits, defgh: Bits, Rd: Bits) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     m.v[Rd, n] = concat(abc, defgh).splat(n // 8)
 
 
@@ -157,12 +158,12 @@ def movi_b(m: Context, Q: Static, abc: Bits, defgh: Bits, Rd: Bits) -> None:
     aliases=[Alias("movi d{Rd}, {:imm64}", lambda d: not d.Q)],
 )
 def movi_d(m: Context, Q: Static, abc: Bits, defgh: Bits, Rd: Bits) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     m.v[Rd, n] = spread(concat(abc, defgh)).splat(n // 64)
 
 
 def _fmov(m: Context, Q: Static, abc: Bits, defgh: Bits, Rd: Bits, esize: int) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     m.v[Rd, n] = expand_fp(concat(abc, defgh), esize).splat(n // esize)
 
 

@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from kvrm.isa.a64.simd_common import arranged
+from kvrm.isa.a64.simd_common import arranged, key_of, mnemonic_of, shape
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Static, insn
 from kvrm.values import Bits, bits, concat, cond
 from kvrm.values.vectors import pick
 
-# -- Permute --------------------------------------------------------------------------------------------------
+# -- Permute --------------------------------------------------------------------------------------------
 
-Order = Callable[[int, int, int], int]
-"""Which lane of Rn followed by Rm goes to a lane: lane, number of lanes, part (0 or 1) -> lane."""
-
-
-def _permute(
-    m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, part: int, order: Order
-) -> None:
-    n = 128 if Q else 64
-    a, b = m.v[Rn, n].split(8 << size), m.v[Rm, n].split(8 << size)
-    m.v[Rd, n] = a.shuffle([order(i, a.lanes, part) for i in range(a.lanes)], b)
+Order = Callable[[int, int], int]
+"""For a lane, of how many: which lane of Rn followed by Rm it gets."""
 
 
-def _unzip(i: int, count: int, part: int) -> int:
-    return 2 * i + part
+def _permute(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, order: Order) -> None:
+    n, esize = shape(Q, size)
+    a, b = m.v[Rn, n].split(esize), m.v[Rm, n].split(esize)
+    m.v[Rd, n] = a.shuffle([order(i, a.lanes) for i in range(a.lanes)], b)
 
 
-def _transpose(i: int, count: int, part: int) -> int:
-    return (i & ~1) + part + (i & 1) * count
+ORDERS: Sequence[tuple[str, str, Order]] = (
+    ("001", "UZP1", lambda i, count: 2 * i),
+    ("101", "UZP2", lambda i, count: 2 * i + 1),
+    ("010", "TRN1", lambda i, count: i - i % 2 + i % 2 * count),
+    ("110", "TRN2", lambda i, count: i - i % 2 + i % 2 * count + 1),
+    ("011", "ZIP1", lambda i, count: i // 2 + i % 2 * count),
+    ("111", "ZIP2", lambda i, count: i // 2 + i % 2 * count + count // 2),
+)
+for _code, _name, _order in ORDERS:
+    insn(
+        _name,
+        f"0 Q 001110 size:2 0 Rm:5 0 {_code} 10 Rn:5 Rd:5",
+        mnemonic_of(_name) + " {Rd:vec}, {Rn:vec}, {Rm:vec}",
+        key=key_of(_name),
+        unallocated="size=11 Q=0",
+        order=_order,
+    )(_permute)
 
-
-def _zip(i: int, count: int, part: int) -> int:
-    return i // 2 + part * count // 2 + (i & 1) * count
-
-
-for _name, _code, _order in (("UZP", "01", _unzip), ("TRN", "10", _transpose), ("ZIP", "11", _zip)):
-    for _part in (0, 1):
-        insn(
-            f"{_name}{_part + 1}",
-            f"0 Q 001110 size:2 0 Rm:5 0 {_part} {_code} 10 Rn:5 Rd:5",
-            f"{_name.lower()}{_part + 1} {{Rd:vec}}, {{Rn:vec}}, {{Rm:vec}}",
-            key=f"{_name.lower()}{_part + 1}",
-            unallocated="size=11 Q=0",
-            part=_part,
-            order=_order,
-        )(_permute)
-
-# -- Extract ----------------------------------------------------------------------------------------------------
+# -- Extract --------------------------------------------------------------------------------------------
 
 
 @insn(
@@ -60,7 +52,7 @@ for _name, _code, _order in (("UZP", "01", _unzip), ("TRN", "10", _transpose), (
 )
 def ext(m: Context, Q: Static, Rm: Bits, imm4: Bits, Rn: Bits, Rd: Bits) -> None:
     """The whole doublewords are chosen first, then shifted down by the bytes that are left."""
-    n = 128 if Q else 64
+    n = 64 << Q
     low, high = m.v[Rn, n].split(64), m.v[Rm, n].split(64)
     if Q:
         middle = low.shuffle([1, 2], high)
@@ -69,7 +61,7 @@ def ext(m: Context, Q: Static, Rm: Bits, imm4: Bits, Rn: Bits, Rd: Bits) -> None
     m.v[Rd, n] = low.lsr(down) | high.lsl(1).lsl(~down & 63)
 
 
-# -- Table lookup ---------------------------------------------------------------------------------------------
+# -- Table lookup ---------------------------------------------------------------------------------------
 
 
 @printer
@@ -93,12 +85,12 @@ TABLE_TEXT = " {Rd:vec_bytes}, {Rn:table}, {Rm:vec_bytes}"
 
 @insn("TBL", TABLE.format(0), "tbl" + TABLE_TEXT)
 def tbl(m: Context, Q: Static, Rm: Bits, len: Static, Rn: Bits, Rd: Bits) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     index = m.v[Rm, n].split(8)
     m.v[Rd, n] = _look_up(m, Rn, len + 1, index, index.like(0))
 
 
 @insn("TBX", TABLE.format(1), "tbx" + TABLE_TEXT)
 def tbx(m: Context, Q: Static, Rm: Bits, len: Static, Rn: Bits, Rd: Bits) -> None:
-    n = 128 if Q else 64
+    n = 64 << Q
     m.v[Rd, n] = _look_up(m, Rn, len + 1, m.v[Rm, n].split(8), m.v[Rd, n].split(8))

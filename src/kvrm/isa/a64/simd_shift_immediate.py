@@ -90,10 +90,13 @@ def _define(
 
 
 ANY, NARROW, D, NONE = (8, 16, 32, 64), (8, 16, 32), (64,), ()
+SIGNED, UNSIGNED = lanes.shift_right_by(signed=True), lanes.shift_right_by(signed=False)
+SIGNED_ROUNDED = lanes.shift_right_by(signed=True, rounding=True)
+UNSIGNED_ROUNDED = lanes.shift_right_by(signed=False, rounding=True)
 RIGHT = " {Rd:vec}, {Rn:vec}, {imm:shift_right}"
 LEFT = " {Rd:vec}, {Rn:vec}, {imm:shift_left}"
 
-# -- Elements of one size ---------------------------------------------------------------------------------------
+# -- Elements of one size -------------------------------------------------------------------------------
 
 
 def _shift_right(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
@@ -116,22 +119,24 @@ def _accumulate(
     m.v[Rd, n] = m.v[Rd, n].split(esize) + op(a, _right(imm, a, esize))
 
 
-for _code, _name, _rounding, _operation in (
-    ("00000", "{}SHR", False, _shift_right),
-    ("00010", "{}SRA", False, _accumulate),
-    ("00100", "{}RSHR", True, _shift_right),
-    ("00110", "{}RSRA", True, _accumulate),
+for _u, _code, _name, _operation, _shift in (
+    (0, "00000", "SSHR", _shift_right, SIGNED),
+    (1, "00000", "USHR", _shift_right, UNSIGNED),
+    (0, "00010", "SSRA", _accumulate, SIGNED),
+    (1, "00010", "USRA", _accumulate, UNSIGNED),
+    (0, "00100", "SRSHR", _shift_right, SIGNED_ROUNDED),
+    (1, "00100", "URSHR", _shift_right, UNSIGNED_ROUNDED),
+    (0, "00110", "SRSRA", _accumulate, SIGNED_ROUNDED),
+    (1, "00110", "URSRA", _accumulate, UNSIGNED_ROUNDED),
 ):
-    for _u, _signed in ((0, True), (1, False)):
-        _op = lanes.shift_right_by(_signed, _rounding)
-        _define(_u, _code, _name.format("US"[_signed]), (ANY, D), _operation, RIGHT, _op)
+    _define(_u, _code, _name, (ANY, D), _operation, RIGHT, _shift)
 
 _define(0, "01010", "SHL", (ANY, D), _shift_left, LEFT, Bits.lsl)
 _define(1, "01100", "SQSHLU", (ANY, ANY), _shift_left, LEFT, lanes.shift_left_to_unsigned)
 _define(0, "01110", "SQSHL (immediate)", (ANY, ANY), _shift_left, LEFT, lanes.shift_left_signed)
 _define(1, "01110", "UQSHL (immediate)", (ANY, ANY), _shift_left, LEFT, lanes.shift_left_unsigned)
 
-# -- Inserting: the bits that the shift vacates stay ------------------------------------------------------------
+# -- Inserting: the bits that the shift vacates stay ----------------------------------------------------
 
 
 def _insert(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: bool) -> None:
@@ -146,7 +151,7 @@ def _insert(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op
 _define(1, "01000", "SRI", (ANY, D), _insert, RIGHT, True)
 _define(1, "01010", "SLI", (ANY, D), _insert, LEFT, False)
 
-# -- To elements half as wide -----------------------------------------------------------------------------------
+# -- To elements half as wide ---------------------------------------------------------------------------
 
 
 def _narrow(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op: Shift) -> None:
@@ -154,32 +159,24 @@ def _narrow(m: Context, Q: Static, imm: Bits, Rn: Bits, Rd: Bits, esize: int, op
     write_half(m, Rd, Q, settle(m, op(a, _right(imm, a, esize))))
 
 
-def _shift_and(narrow: lanes.Unary, signed: bool, rounding: bool) -> Shift:
-    shift = lanes.shift_right_by(signed, rounding)
-    return lambda a, n: narrow(shift(a, n))
+def _then(shift: Callable[[Bits, Bits], Bits], op: lanes.Unary) -> Shift:
+    return lambda a, n: op(shift(a, n))
 
 
+NARROWED = "{:two} {Rd:vec}, {Rn:vec_wide}, {imm:shift_right}"
 for _u, _code, _name, _scalar_sizes, _op in (
-    (0, "10000", "SHRN, SHRN2", NONE, _shift_and(lanes.narrow, False, False)),
-    (0, "10001", "RSHRN, RSHRN2", NONE, _shift_and(lanes.narrow, False, True)),
-    (0, "10010", "SQSHRN, SQSHRN2", NARROW, _shift_and(lanes.narrow_signed, True, False)),
-    (0, "10011", "SQRSHRN, SQRSHRN2", NARROW, _shift_and(lanes.narrow_signed, True, True)),
-    (1, "10000", "SQSHRUN, SQSHRUN2", NARROW, _shift_and(lanes.narrow_to_unsigned, True, False)),
-    (1, "10001", "SQRSHRUN, SQRSHRUN2", NARROW, _shift_and(lanes.narrow_to_unsigned, True, True)),
-    (1, "10010", "UQSHRN, UQSHRN2", NARROW, _shift_and(lanes.narrow_unsigned, False, False)),
-    (1, "10011", "UQRSHRN, UQRSHRN2", NARROW, _shift_and(lanes.narrow_unsigned, False, True)),
+    (0, "10000", "SHRN, SHRN2", NONE, _then(UNSIGNED, lanes.narrow)),
+    (0, "10001", "RSHRN, RSHRN2", NONE, _then(UNSIGNED_ROUNDED, lanes.narrow)),
+    (0, "10010", "SQSHRN, SQSHRN2", NARROW, _then(SIGNED, lanes.narrow_signed)),
+    (0, "10011", "SQRSHRN, SQRSHRN2", NARROW, _then(SIGNED_ROUNDED, lanes.narrow_signed)),
+    (1, "10000", "SQSHRUN, SQSHRUN2", NARROW, _then(SIGNED, lanes.narrow_to_unsigned)),
+    (1, "10001", "SQRSHRUN, SQRSHRUN2", NARROW, _then(SIGNED_ROUNDED, lanes.narrow_to_unsigned)),
+    (1, "10010", "UQSHRN, UQSHRN2", NARROW, _then(UNSIGNED, lanes.narrow_unsigned)),
+    (1, "10011", "UQRSHRN, UQRSHRN2", NARROW, _then(UNSIGNED_ROUNDED, lanes.narrow_unsigned)),
 ):
-    _define(
-        _u,
-        _code,
-        _name,
-        (NARROW, _scalar_sizes),
-        _narrow,
-        "{:two} {Rd:vec}, {Rn:vec_wide}, {imm:shift_right}",
-        _op,
-    )
+    _define(_u, _code, _name, (NARROW, _scalar_sizes), _narrow, NARROWED, _op)
 
-# -- To elements twice as wide ----------------------------------------------------------------------------------
+# -- To elements twice as wide --------------------------------------------------------------------------
 
 
 def _long(

@@ -24,7 +24,7 @@ def _define(
     family(name, diagrams, "{:two} " + operands, sizes, operation, op)
 
 
-# -- Long: halves of Rn and Rm, the whole of Rd -----------------------------------------------------------------
+# -- Long: halves of Rn and Rm, the whole of Rd ---------------------------------------------------------
 
 
 def _long(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
@@ -71,7 +71,7 @@ for _code, _name, _clamped in (
 ):
     _define(0, _code, _name, ("hs", "hs"), _long_accumulate, LONG, _clamped)
 
-# -- Wide: the whole of Rn, half of Rm --------------------------------------------------------------------------
+# -- Wide: the whole of Rn, half of Rm ------------------------------------------------------------------
 
 
 def _wide(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Plain) -> None:
@@ -88,7 +88,7 @@ for _u, _code, _name, _op in (
 ):
     _define(_u, _code, _name, ("bhs", ""), _wide, WIDE, _op)
 
-# -- Narrow: the upper halves of sums and differences -----------------------------------------------------------
+# -- Narrow: the upper halves of sums and differences ---------------------------------------------------
 
 
 def _narrow(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Plain) -> None:

@@ -33,7 +33,7 @@ def _define(
     family(name, diagrams, " {Rd:vec}, {Rn:vec}, {Rm:vec}", (sizes, scalar_sizes), operation, op)
 
 
-# -- Element by element -----------------------------------------------------------------------------------------
+# -- Element by element ---------------------------------------------------------------------------------
 
 Row = tuple[int, str, str, str, str, lanes.Binary]
 """U, opcode, name, element sizes of the vector form and of the scalar form, what to do with two elements."""
@@ -87,7 +87,7 @@ for _u, _code, _name, _sum in (
 ):
     _define(_u, _code, _name, "bhs", "", _sum, _accumulate)
 
-# -- Pairs: neighbours of Rn, then of Rm ------------------------------------------------------------------------
+# -- Pairs: neighbours of Rn, then of Rm ----------------------------------------------------------------
 
 
 def _pairwise(op: Callable[[Bits, Bits], Bits]) -> lanes.Binary:
@@ -107,7 +107,7 @@ def addp_scalar(m: Context, Rn: Bits, Rd: Bits) -> None:
     m.v[Rd, 64] = a.lane(0) + a.lane(1)
 
 
-# -- Whole registers --------------------------------------------------------------------------------------------
+# -- Whole registers ------------------------------------------------------------------------------------
 
 
 def _logical(m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Callable[[Bits, Bits], Bits]) -> None:

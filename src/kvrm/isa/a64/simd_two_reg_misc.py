@@ -42,7 +42,7 @@ def _define(
     family(name, diagrams, asm, (sizes, scalar_sizes), operation, op)
 
 
-# -- Element by element -----------------------------------------------------------------------------------------
+# -- Element by element ---------------------------------------------------------------------------------
 
 
 def _reversed(container: int) -> lanes.Unary:
@@ -90,7 +90,7 @@ for _row in COMPARISONS:
 _define(0, "00011", "SUQADD", "bhsd", "bhsd", lanes.accumulate_unsigned, _accumulate)
 _define(1, "00011", "USQADD", "bhsd", "bhsd", lanes.accumulate_signed, _accumulate)
 
-# -- Bytes, whatever `size` selects -----------------------------------------------------------------------------
+# -- Bytes, whatever `size` selects ---------------------------------------------------------------------
 
 BYTES = " {Rd:vec_bytes}, {Rn:vec_bytes}"
 
@@ -112,7 +112,7 @@ def rbit_vector(m: Context, Q: Static, Rn: Bits, Rd: Bits) -> None:
     m.v[Rd, n] = m.v[Rn, n].split(8).bit_reverse()
 
 
-# -- Sums of neighbours -----------------------------------------------------------------------------------------
+# -- Sums of neighbours ---------------------------------------------------------------------------------
 
 Widen = Callable[[Bits], Bits]
 
@@ -135,7 +135,7 @@ _define(1, "00010", "UADDLP", "bhs", "", wide_unsigned, _pairs, PAIRS)
 _define(0, "00110", "SADALP", "bhs", "", wide_signed, _pairs_accumulate, PAIRS)
 _define(1, "00110", "UADALP", "bhs", "", wide_unsigned, _pairs_accumulate, PAIRS)
 
-# -- Half as wide, twice as wide --------------------------------------------------------------------------------
+# -- Half as wide, twice as wide ------------------------------------------------------------------------
 
 
 def _narrow(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: lanes.Unary) -> None:

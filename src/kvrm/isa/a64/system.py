@@ -1,12 +1,12 @@
 """System instructions and registers (Arm ARM C4.1.87: hints, barriers, PSTATE, system, system register move).
 
-User programs see what Linux lets them see: a few registers, cache maintenance by address, and the identification registers
-that the kernel emulates. Everything else is allocated, named by the disassembler, and undefined at EL0.
+User programs see what Linux lets them see: a few registers, cache maintenance by address, and the ID
+registers that the kernel emulates. All else is allocated, named by the disassembler, and undefined at EL0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kvrm.isa.a64.loads_stores_exclusive import UNTAGGED, clear_monitor
 from kvrm.isa.a64.system_registers import READ, WRITE, fields_of, instruction_name, register_name
@@ -21,15 +21,14 @@ def _undefined(m: Context) -> None:
     m.event(Event.UNDEFINED)
 
 
-# -- Hints ----------------------------------------------------------------------------------------------------------------
+# -- Hints -----------------------------------------------------------------------------------------------
 
-HINTS = {
-    **dict(enumerate(("nop", "yield", "wfe", "wfi", "sev", "sevl", "dgh", "xpaclri"))),
-    **{8: "pacia1716", 10: "pacib1716", 12: "autia1716", 14: "autib1716"},
-    **{16: "esb", 17: "psb csync", 18: "tsb csync", 20: "csdb"},
-    **dict(enumerate(("paciaz", "paciasp", "pacibz", "pacibsp", "autiaz", "autiasp", "autibz", "autibsp"), 24)),
-    **{32: "bti", 34: "bti c", 36: "bti j", 38: "bti jc"},
-}
+HINTS = dict(enumerate(("nop", "yield", "wfe", "wfi", "sev", "sevl", "dgh", "xpaclri")))
+HINTS |= {8: "pacia1716", 10: "pacib1716", 12: "autia1716", 14: "autib1716"}
+HINTS |= {16: "esb", 17: "psb csync", 18: "tsb csync", 20: "csdb"}
+HINTS |= {24: "paciaz", 25: "paciasp", 26: "pacibz", 27: "pacibsp"}
+HINTS |= {28: "autiaz", 29: "autiasp", 30: "autibz", 31: "autibsp"}
+HINTS |= {32: "bti", 34: "bti c", 36: "bti j", 38: "bti jc"}
 
 
 def _hint_text(d: Decoded) -> str:
@@ -42,16 +41,17 @@ def hint(m: Context) -> None:
     """NOP, YIELD, WFE, WFI, SEV, SEVL, and all hints of later extensions, which are NOP without them."""
 
 
-# -- Barriers -------------------------------------------------------------------------------------------------------------
+# -- Barriers --------------------------------------------------------------------------------------------
 
-DOMAINS = ("", "oshld", "oshst", "osh", "", "nshld", "nshst", "nsh", "", "ishld", "ishst", "ish", "", "ld", "st", "sy")
+DOMAINS = {1: "oshld", 2: "oshst", 3: "osh", 5: "nshld", 6: "nshst", 7: "nsh"}
+DOMAINS |= {9: "ishld", 10: "ishst", 11: "ish", 13: "ld", 14: "st", 15: "sy"}
 DSB_NAMES = {0: "ssbb", 4: "pssbb", 12: "dfb"}
 
 
 @printer
 def domain(d: Decoded, v: int) -> str:
     """The kind and reach of a barrier."""
-    return DOMAINS[v] or number(v)
+    return DOMAINS.get(v) or number(v)
 
 
 def _dsb_text(d: Decoded) -> str:
@@ -76,7 +76,7 @@ insn("DSB", "1101010100 0 00 011 0011 CRm:4 100 11111", _dsb_text, key="dsb")(_b
 insn("DMB", "1101010100 0 00 011 0011 CRm:4 101 11111", "dmb {CRm:domain}", key="dmb")(_barrier)
 insn("ISB", "1101010100 0 00 011 0011 CRm:4 110 11111", _full("isb"), key="isb")(_barrier)
 
-# -- PSTATE ---------------------------------------------------------------------------------------------------------------
+# -- PSTATE ----------------------------------------------------------------------------------------------
 
 for _name, _op1, _op2 in (("spsel", "000", "101"), ("daifset", "011", "110"), ("daifclr", "011", "111")):
     insn(
@@ -86,7 +86,7 @@ for _name, _op1, _op2 in (("spsel", "000", "101"), ("daifset", "011", "110"), ("
         key=f"msr_{_name}",
     )(_undefined)
 
-# -- System register move -------------------------------------------------------------------------------------------------
+# -- System register move --------------------------------------------------------------------------------
 
 FPCR_BITS = 0x07C0_0000
 """AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero."""
@@ -94,11 +94,11 @@ FPSR_BITS = 0x0800_009F
 """QC and the cumulative exceptions; NZCV belongs to AArch32."""
 
 
-def _constant(value: int) -> Callable[[Context], Bits]:
+def _constant(value: int) -> Read:
     return lambda m: bits(64, value)
 
 
-def _register(register: System) -> Callable[[Context], Bits]:
+def _register(register: System) -> Read:
     return lambda m: m.sys[register]
 
 
@@ -122,27 +122,34 @@ def _write_tpidr(m: Context, value: Bits) -> None:
     m.sys[System.TPIDR_EL0] = value
 
 
-READABLE: tuple[tuple[str, str, str, str, str, Callable[[Context], Bits]], ...] = (
-    ("NZCV", "011", "0100", "0010", "000", _read_nzcv),
-    ("FPCR", "011", "0100", "0100", "000", _register(System.FPCR)),
-    ("FPSR", "011", "0100", "0100", "001", _register(System.FPSR)),
-    ("TPIDR_EL0", "011", "1101", "0000", "010", _register(System.TPIDR_EL0)),
-    ("TPIDRRO_EL0", "011", "1101", "0000", "011", _register(System.TPIDRRO_EL0)),
-    ("CTR_EL0", "011", "0000", "0000", "001", _constant(0x8444_C004)),  # 64-byte lines, caches not coherent with fetch
-    ("DCZID_EL0", "011", "0000", "0000", "111", _constant(4)),  # DC ZVA clears 2^4 words
-    ("CNTFRQ_EL0", "011", "1110", "0000", "000", _constant(1_000_000_000)),  # one instruction is one nanosecond
-    ("CNTVCT_EL0", "011", "1110", "0000", "010", lambda m: m.retired),
-    ("MIDR_EL1", "000", "0000", "0000", "000", _constant(0x000F_0000)),  # no implementer; architecture by ID registers
-    ("MPIDR_EL1", "000", "0000", "0000", "101", _constant(1 << 31)),
-    ("REVIDR_EL1", "000", "0000", "0000", "110", _constant(0)),
-)
-"""Registers at op0 = 3 that a program may read: name, op1, CRn, CRm, op2 and the value."""
+Read = Callable[[Context], Bits]
+Write = Callable[[Context, Bits], None]
 
-WRITABLE: tuple[tuple[str, str, str, str, str, Callable[[Context, Bits], None]], ...] = (
-    ("NZCV", "011", "0100", "0010", "000", _write_nzcv),
-    ("FPCR", "011", "0100", "0100", "000", _write_fpcr),
-    ("FPSR", "011", "0100", "0100", "001", _write_fpsr),
-    ("TPIDR_EL0", "011", "1101", "0000", "010", _write_tpidr),
+READABLE: tuple[tuple[str, str, Read], ...] = (
+    ("NZCV", "011 0100 0010 000", _read_nzcv),
+    ("FPCR", "011 0100 0100 000", _register(System.FPCR)),
+    ("FPSR", "011 0100 0100 001", _register(System.FPSR)),
+    ("TPIDR_EL0", "011 1101 0000 010", _register(System.TPIDR_EL0)),
+    ("TPIDRRO_EL0", "011 1101 0000 011", _register(System.TPIDRRO_EL0)),
+    # 64-byte lines, instruction fetch not coherent with data: programs announce new code by IC IVAU
+    ("CTR_EL0", "011 0000 0000 001", _constant(0x8444_C004)),
+    # DC ZVA clears 2^4 words
+    ("DCZID_EL0", "011 0000 0000 111", _constant(4)),
+    # one retired instruction is one nanosecond
+    ("CNTFRQ_EL0", "011 1110 0000 000", _constant(1_000_000_000)),
+    ("CNTVCT_EL0", "011 1110 0000 010", lambda m: m.retired),
+    # no implementer, architecture told by the ID registers
+    ("MIDR_EL1", "000 0000 0000 000", _constant(0x000F_0000)),
+    ("MPIDR_EL1", "000 0000 0000 101", _constant(1 << 31)),
+    ("REVIDR_EL1", "000 0000 0000 110", _constant(0)),
+)
+"""Registers at op0 = 3 that a program may read: name, `op1 CRn CRm op2` and value."""
+
+WRITABLE: tuple[tuple[str, str, Write], ...] = (
+    ("NZCV", "011 0100 0010 000", _write_nzcv),
+    ("FPCR", "011 0100 0100 000", _write_fpcr),
+    ("FPSR", "011 0100 0100 001", _write_fpsr),
+    ("TPIDR_EL0", "011 1101 0000 010", _write_tpidr),
 )
 """Registers at op0 = 3 that a program may write."""
 
@@ -166,29 +173,27 @@ def written_register(d: Decoded, _: int) -> str:
 MRS, MSR = "mrs {Rt:X}, {:read_register}", "msr {:written_register}, {Rt:X}"
 
 
-def mrs(m: Context, Rt: Bits, read: Callable[[Context], Bits]) -> None:
+def mrs(m: Context, Rt: Bits, read: Read) -> None:
     """Read a system register."""
     m.x[Rt, 64] = read(m)
 
 
-def msr(m: Context, Rt: Bits, write: Callable[[Context, Bits], None]) -> None:
+def msr(m: Context, Rt: Bits, write: Write) -> None:
     """Write a system register."""
     write(m, m.x[Rt, 64])
 
 
-for _name, _op1, _crn, _crm, _op2, _read in READABLE:
-    _diagram = f"1101010100 1 11 {_op1} {_crn} {_crm} {_op2} Rt:5"
-    insn(f"MRS {_name}", _diagram, MRS, key=f"mrs_{_name.lower()}", read=_read)(mrs)
-for _name, _op1, _crn, _crm, _op2, _write in WRITABLE:
-    _diagram = f"1101010100 0 11 {_op1} {_crn} {_crm} {_op2} Rt:5"
-    insn(f"MSR {_name}", _diagram, MSR, key=f"msr_{_name.lower()}", write=_write)(msr)
+for _name, _place, _read in READABLE:
+    insn(f"MRS {_name}", f"1101010100 1 11 {_place} Rt:5", MRS, key=f"mrs_{_name.lower()}", read=_read)(mrs)
+for _name, _place, _write in WRITABLE:
+    insn(f"MSR {_name}", f"1101010100 0 11 {_place} Rt:5", MSR, key=f"msr_{_name.lower()}", write=_write)(msr)
 
 IDENTIFICATION = {
     0o40: 0x11,  # ID_AA64PFR0_EL1: AArch64 at EL0 and EL1, FP and AdvSIMD
     0o50: 0x6,  # ID_AA64DFR0_EL1: the Armv8.0 debug architecture
     0o70: 0xFF00_0000,  # ID_AA64MMFR0_EL1: granules are the kernel's secret
 }
-"""What Linux shows of the ID registers of an Armv8.0 processor without options, by CRm and op2; the others are zero."""
+"""What Linux shows of an Armv8.0 processor's ID registers, by CRm and op2; the others are zero."""
 
 
 @insn("MRS ID_AA64*_EL1", "1101010100 1 11 000 0000 01 CRm:2 op2:3 Rt:5", MRS)
@@ -200,28 +205,32 @@ def mrs_id(m: Context, CRm: Bits, op2: Bits, Rt: Bits) -> None:
     m.x[Rt, 64] = value.zext(64)
 
 
-def _others(named: tuple[tuple[str, str, str, str], ...]) -> str:
-    """The condition that leaves the catch-all only what has no definition of its own."""
-    return " | ".join("o0=1 op1={} CRn={} CRm={} op2={}".format(*n) for n in named)
+REGISTER = "op1:3 CRn:4 CRm:4 op2:3 Rt:5"
 
 
-SYSTEM_REGISTER = "o0 op1:3 CRn:4 CRm:4 op2:3 Rt:5"
+def _others(places: Iterable[str], more: str = "") -> str:
+    """The condition that leaves a catch-all only what has no definition of its own."""
+    fields = ("op1", "CRn", "CRm", "op2")
+    named = (" ".join(f"{f}={v}" for f, v in zip(fields, place.split(), strict=True)) for place in places)
+    return " | ".join(f"{more} {one}" for one in named)
+
+
 insn(
     "MRS",
-    f"1101010100 1 1 {SYSTEM_REGISTER}",
+    f"1101010100 1 1 o0 {REGISTER}",
     MRS,
     key="mrs",
-    unallocated=_others((*(r[1:5] for r in READABLE), ("000", "0000", "01xx", "xxx"))),
+    unallocated=_others([*(place for _, place, _ in READABLE), "000 0000 01xx xxx"], "o0=1"),
 )(_undefined)
 insn(
     "MSR (register)",
-    f"1101010100 0 1 {SYSTEM_REGISTER}",
+    f"1101010100 0 1 o0 {REGISTER}",
     MSR,
     key="msr",
-    unallocated=_others(tuple(r[1:5] for r in WRITABLE)),
+    unallocated=_others((place for _, place, _ in WRITABLE), "o0=1"),
 )(_undefined)
 
-# -- System instructions --------------------------------------------------------------------------------------------------
+# -- System instructions ---------------------------------------------------------------------------------
 
 ZERO_BLOCK = 64
 """Bytes that DC ZVA clears, as DCZID_EL0 says."""
@@ -255,11 +264,17 @@ def _clean(m: Context) -> None:
     """Data caches are invisible."""
 
 
-for _name, _crm in (("CVAC", "1010"), ("CVAU", "1011"), ("CIVAC", "1110")):
-    _lower = _name.lower()
-    insn(f"DC {_name}", f"1101010100 0 01 011 0111 {_crm} 001 Rt:5", f"dc {_lower}, {{Rt:X}}", key=f"dc_{_lower}")(_clean)
+MAINTENANCE = {"cvac": "011 0111 1010 001", "cvau": "011 0111 1011 001", "civac": "011 0111 1110 001"}
 
-DEFINED = " | ".join(f"op1=011 CRn=0111 CRm={crm} op2=001" for crm in ("0100", "0101", "1010", "1011", "1110"))
+for _name, _place in MAINTENANCE.items():
+    _diagram = f"1101010100 0 01 {_place} Rt:5"
+    insn(f"DC {_name.upper()}", _diagram, f"dc {_name}, {{Rt:X}}", key=f"dc_{_name}")(_clean)
 
-insn("SYS", "1101010100 0 01 op1:3 CRn:4 CRm:4 op2:3 Rt:5", _sys_text, key="sys", unallocated=DEFINED)(_undefined)
-insn("SYSL", "1101010100 1 01 op1:3 CRn:4 CRm:4 op2:3 Rt:5", _sysl_text, key="sysl")(_undefined)
+insn(
+    "SYS",
+    f"1101010100 0 01 {REGISTER}",
+    _sys_text,
+    key="sys",
+    unallocated=_others(["011 0111 0100 001", "011 0111 0101 001", *MAINTENANCE.values()]),
+)(_undefined)
+insn("SYSL", f"1101010100 1 01 {REGISTER}", _sysl_text, key="sysl")(_undefined)

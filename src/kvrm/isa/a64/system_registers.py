@@ -1,9 +1,9 @@
 """Names of system registers and system instructions, for the disassembler (Arm ARM C5, D19).
 
-Each line of the tables is ``op0 op1 CRn CRm: names``, the names in the order of op2, `-` for none. With an op2 and a step behind
-CRm, it is a numbered series that goes on every `step` encodings. A trailing `<` marks what can only be read, `>` what can only
-be written, `read/write` two names of one encoding. Of system instructions, `!` marks those that print no register and `=`
-those that print none and need Rt to be 31.
+Each line of the table is ``op0 op1 CRn CRm: names``, the names in the order of op2, `-` for none. With an
+op2 and a step behind CRm, it is a numbered series that goes on every `step` encodings. A trailing `<` marks
+what can only be read, `>` what can only be written, `read/write` two names of one encoding. Of system
+instructions, `!` marks those that print no register, `=` those that print none and need Rt to be 31.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def register_name(encoding: int, direction: int) -> str:
 
 
 def instruction_name(encoding: int) -> tuple[str, str] | None:
-    """Name of a system instruction, like ``dc zva``, and its mark (none, `!` or `=`); None if it has no name."""
+    """Name of a system instruction, like ``dc zva``, and its mark (none, `!` or `=`); None without a name."""
     return _instructions().get(encoding)
 
 
@@ -68,8 +68,8 @@ def _registers(direction: int) -> dict[int, str]:
 
 @functools.cache
 def _instructions() -> dict[int, tuple[str, str]]:
-    split = ((encoding, re.fullmatch(r"(\w+)\.(\w+)([!=]?)", entry)) for encoding, entry in _entries())
-    return {encoding: (f"{match[1]} {match[2]}", match[3]) for encoding, match in split if match}
+    parts = ((encoding, re.fullmatch(r"(\w+)\.(\w+)([!=]?)", entry)) for encoding, entry in _entries())
+    return {encoding: (f"{match[1]} {match[2]}", match[3]) for encoding, match in parts if match}
 
 
 TABLE = """
@@ -98,7 +98,8 @@ TABLE = """
 1 4 8 1: tlbi.alle2os! tlbi.vae2os - - tlbi.alle1os! tlbi.vale2os tlbi.vmalls12e1os!
 1 4 8 2: - tlbi.rvae2is - - - tlbi.rvale2is
 1 4 8 3: tlbi.alle2is! tlbi.vae2is - - tlbi.alle1is! tlbi.vale2is tlbi.vmalls12e1is!
-1 4 8 4: tlbi.ipas2e1os tlbi.ipas2e1 tlbi.ripas2e1 tlbi.ripas2e1os tlbi.ipas2le1os tlbi.ipas2le1 tlbi.ripas2le1 tlbi.ripas2le1os
+1 4 8 4: tlbi.ipas2e1os tlbi.ipas2e1 tlbi.ripas2e1 tlbi.ripas2e1os tlbi.ipas2le1os
+1 4 8 4: - - - - - tlbi.ipas2le1 tlbi.ripas2le1 tlbi.ripas2le1os
 1 4 8 5: - tlbi.rvae2os - - - tlbi.rvale2os
 1 4 8 6: - tlbi.rvae2 - - - tlbi.rvale2
 1 4 8 7: tlbi.alle2! tlbi.vae2 - - tlbi.alle1! tlbi.vale2 tlbi.vmalls12e1!
@@ -248,7 +249,8 @@ TABLE = """
 3 0 12 8 4 1: icc_ap0r[0-3]_el1
 3 0 12 9 0 1: icc_ap1r[0-3]_el1
 3 0 12 11: - icc_dir_el1> - icc_rpr_el1< - icc_sgi1r_el1> icc_asgi1r_el1> icc_sgi0r_el1>
-3 0 12 12: icc_iar1_el1< icc_eoir1_el1> icc_hppir1_el1< icc_bpr1_el1 icc_ctlr_el1 icc_sre_el1 icc_igrpen0_el1 icc_igrpen1_el1
+3 0 12 12: icc_iar1_el1< icc_eoir1_el1> icc_hppir1_el1< icc_bpr1_el1 icc_ctlr_el1
+3 0 12 12: - - - - - icc_sre_el1 icc_igrpen0_el1 icc_igrpen1_el1
 3 0 13 0: - contextidr_el1 - - tpidr_el1 accdata_el1 - scxtnum_el1
 3 0 14 1: cntkctl_el1
 3 1 0 0: ccsidr_el1< clidr_el1< ccsidr2_el1< - gmid_el1< - smidr_el1< aidr_el1<
@@ -258,7 +260,8 @@ TABLE = """
 3 3 4 2: nzcv daif svcr - - dit ssbs tco
 3 3 4 4: fpcr fpsr
 3 3 4 5: dspsr_el0 dlr_el0
-3 3 9 12: pmcr_el0 pmcntenset_el0 pmcntenclr_el0 pmovsclr_el0 pmswinc_el0> pmselr_el0 pmceid0_el0< pmceid1_el0<
+3 3 9 12: pmcr_el0 pmcntenset_el0 pmcntenclr_el0 pmovsclr_el0 pmswinc_el0>
+3 3 9 12: - - - - - pmselr_el0 pmceid0_el0< pmceid1_el0<
 3 3 9 13: pmccntr_el0 pmxevtyper_el0 pmxevcntr_el0
 3 3 9 14: pmuserenr_el0 - - pmovsset_el0
 3 3 13 0: - - tpidr_el0 tpidrro_el0 - tpidr2_el0 - scxtnum_el0
