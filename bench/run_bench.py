@@ -33,6 +33,8 @@ SCALES = {
     "mandel": 600,
     "vec": 8_000,
 }
+SHORTEST = 0.1
+"""CPU seconds below which a difference of two runs says nothing."""
 INTEGER = ("tight", "strloop", "coremix", "sha256", "memops", "chase", "quick", "sieve")
 
 
@@ -50,10 +52,10 @@ class Row:
         """Instructions per CPU second of the whole process."""
         return self.retired / statistics.median(self.seconds[peer])
 
-    def steady(self, peer: str) -> float:
-        """Instructions per CPU second behind start-up."""
+    def steady(self, peer: str) -> float | None:
+        """Instructions per CPU second behind start-up; None where that took too short to tell."""
         seconds = statistics.median(self.seconds[peer]) - statistics.median(self.start_seconds[peer])
-        return (self.retired - self.retired_at_start) / max(seconds, 1e-9)
+        return (self.retired - self.retired_at_start) / seconds if seconds >= SHORTEST else None
 
 
 def peers(engine: str) -> dict[str, list[str]]:
@@ -98,9 +100,20 @@ def measure(program: Path, scale: int, commands: dict[str, list[str]], rounds: i
     return row
 
 
-def mean(values: list[float]) -> float | None:
-    """The geometric mean, or None of nothing."""
-    return statistics.geometric_mean(values) if values else None
+def mean(values: list[float | None]) -> float | None:
+    """The geometric mean of the values that are known, or None of nothing."""
+    known = [value for value in values if value is not None]
+    return statistics.geometric_mean(known) if known else None
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    """One by the other, where both are known."""
+    return one / other if one is not None and other is not None else None
+
+
+def shown(value: float | None, unit: float = 1e6, width: int = 15) -> str:
+    """A cell of the table."""
+    return f"{'-':>{width}}" if value is None else f"{value / unit:{width}.{1 if unit > 1 else 2}f}"
 
 
 def report(rows: list[Row], names: list[str]) -> dict[str, object]:
@@ -108,7 +121,7 @@ def report(rows: list[Row], names: list[str]) -> dict[str, object]:
     print(f"{'M instructions/s':<16}" + "".join(f"{f'{p} total':>15}{f'{p} steady':>15}" for p in names))
     for row in rows:
         cells = "".join(
-            f"{row.total(p) / 1e6:15.1f}{row.steady(p) / 1e6:15.1f}" if p in row.seconds else f"{'-':>15}" * 2
+            shown(row.total(p)) + shown(row.steady(p)) if p in row.seconds else shown(None) * 2
             for p in names
         )
         print(f"{row.name:<16}{cells}")
@@ -119,17 +132,14 @@ def report(rows: list[Row], names: list[str]) -> dict[str, object]:
             means[f"{title}/{peer}"] = {
                 "total": mean([r.total(peer) for r in both]),
                 "steady": mean([r.steady(peer) for r in both]),
-                "kvrm_total_ratio": mean([r.total("kvrm") / r.total(peer) for r in both]),
-                "kvrm_steady_ratio": mean([r.steady("kvrm") / r.steady(peer) for r in both]),
+                "kvrm_total_ratio": mean([ratio(r.total("kvrm"), r.total(peer)) for r in both]),
+                "kvrm_steady_ratio": mean([ratio(r.steady("kvrm"), r.steady(peer)) for r in both]),
                 "programs": float(len(both)),
             }
+    print(f"\n{'geometric means':<16}{'total':>15}{'steady':>15}{'kvrm/peer':>15}{'steady':>15}")
     for key, values in means.items():
-        if values["total"] and values["steady"]:
-            print(
-                f"{key:<16}geometric mean of {values['programs']:.0f}: total {values['total'] / 1e6:.1f},"
-                f" steady {values['steady'] / 1e6:.1f}; kvrm/peer {values['kvrm_total_ratio']:.2f},"
-                f" steady {values['kvrm_steady_ratio']:.2f}"
-            )
+        rates = shown(values["total"]) + shown(values["steady"])
+        print(f"{key:<16}{rates}" + "".join(shown(values[f"kvrm_{k}_ratio"], 1) for k in ("total", "steady")))
     return {
         "programs": [
             {

@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+from aiming import aim
 from kvrm.isa import definition as definition_module
 from kvrm.isa.a64 import Definition, decode, definitions, disassemble
 from kvrm.isa.context import Event
@@ -18,12 +19,16 @@ from oracle import operands
 from oracle.case import Case, Kind, Outcome, differences
 from oracle.kvrm_side import KvrmSide
 from oracle.qemu import QemuOracle
+from words import random_words
 
 SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 CASES = int(os.environ.get("KVRM_TEST_CASES", 200))
 
 # FPSR's cumulative exception flags are not tracked (docs/floating-point.md); QC and all the rest are.
 EXCEPTION_FLAGS = 0x9F
+NZCV_IN_FPSR = 0xF << 28
+LEN_AND_STRIDE = 0x37 << 16
+"""RES0 where AArch32 is not there; QEMU keeps what is written."""
 
 
 def is_float(d: Definition) -> bool:
@@ -31,25 +36,14 @@ def is_float(d: Definition) -> bool:
 
 
 def make_case(d: Definition, rng: random.Random) -> Case:
-    from words import random_words
-
     (word,) = random_words(d, rng, 1)
-    case = operands.random_case(rng, (word,), esize=rng.choice((8, 16, 32, 64)), data_seed=7)
     if is_float(d):
         case = operands.random_case(rng, (word,), esize=rng.choice((16, 32, 64)), fp=True, data_seed=7)
-    decoded = decode(word)
-    assert decoded is not None
-    if effects_of(decoded).memory and "Rn" in decoded.fields:
-        aim(rng, case, decoded)
+        case.fpcr &= ~operands.FPCR_FZ16  # cortex-a57 has no half-precision arithmetic
+        return case
+    case = operands.random_case(rng, (word,), esize=rng.choice((8, 16, 32, 64)), data_seed=7)
+    aim(rng, case)
     return case
-
-
-def aim(rng, case, d) -> None:
-    size = sum(bits for _, bits in effects_of(d).memory) // 8
-    index = None
-    if "option" in d.fields and "Rm" in d.fields:
-        index = operands.Index(d.Rm, d.option, 0)
-    operands.aim_memory(rng, case, d.Rn, size=size, index=index)
 
 
 def excluded(d: Definition) -> str | None:
@@ -60,7 +54,12 @@ def excluded(d: Definition) -> str | None:
     return PINNED.get(d.key)
 
 
-PINNED: dict[str, str] = {}
+PINNED = {
+    "mrs_cntvct_el0": "QEMU's counter is the host's clock; ours counts retired instructions",
+    "mrs_cntfrq_el0": "QEMU's counter runs at another frequency",
+    "mrs_midr_el1": "the identity of this machine, not of a Cortex-A57",
+    "mrs_id": "the features of this machine, not of a Cortex-A57",
+}
 
 
 @pytest.fixture(scope="session")
@@ -70,12 +69,21 @@ def qemu(tmp_path_factory) -> QemuOracle:
     return QemuOracle(cpu="cortex-a57")
 
 
-def compare(want: Outcome, got: Outcome) -> list[str]:
-    return [line for line in differences(want, got) if not line.startswith("fpsr") or fpsr_differs(want, got)]
+def compare(d: Definition, want: Outcome, got: Outcome) -> list[str]:
+    """What differs, apart from what QEMU is known to do otherwise."""
+    return [line for line in differences(want, got) if not allowed(d, want, got, line)]
 
 
-def fpsr_differs(want: Outcome, got: Outcome) -> bool:
-    return bool((want.fpsr ^ got.fpsr) & ~EXCEPTION_FLAGS)
+def allowed(d: Definition, want: Outcome, got: Outcome, line: str) -> bool:
+    if line.startswith("fpsr"):
+        mask = EXCEPTION_FLAGS | (NZCV_IN_FPSR if d.key == "msr_fpsr" else 0)
+        return not (want.fpsr ^ got.fpsr) & ~mask
+    if line.startswith("fpcr") and d.key == "msr_fpcr":
+        return not (want.fpcr ^ got.fpcr) & ~LEN_AND_STRIDE
+    if want.kind is got.kind is Kind.FAULT and line.startswith(("data", "x", "v")):
+        return True  # QEMU may have done a part of an access that faults; here it is all or nothing
+    # QEMU looks for the page first, the architecture at the alignment of the pc
+    return got.kind is Kind.ALIGNMENT and want.kind is Kind.FAULT and bool(got.pc & 3)
 
 
 def check(d: Definition, qemu: QemuOracle, engine: str, seed: int, count: int) -> None:
@@ -83,7 +91,7 @@ def check(d: Definition, qemu: QemuOracle, engine: str, seed: int, count: int) -
     cases = [make_case(d, rng) for _ in range(count)]
     bad = []
     for case, want, got in zip(cases, qemu.run(cases), KvrmSide(engine).run(cases), strict=True):
-        if want.kind is not Kind.BROKEN and (lines := compare(want, got)):
+        if want.kind is not Kind.BROKEN and (lines := compare(d, want, got)):
             text = disassemble(case.words[0], 0x2000_4000)
             bad.append(f"{case.words[0]:08x} {text}: " + "; ".join(lines))
     assert not bad, f"seed {seed}, {d.source}: {len(bad)} of {count} differ:\n" + "\n".join(bad[:5])

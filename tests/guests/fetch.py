@@ -96,6 +96,9 @@ def _fetch(apt: Path, root: Path) -> None:
         _run(apt, "dpkg-deb", "-x", str(deb), str(root))
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")
+    (root / "etc").mkdir(exist_ok=True)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
     shutil.rmtree(apt)
 
 

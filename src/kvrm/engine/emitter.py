@@ -30,7 +30,7 @@ def constant(t: ir.Type, value: Any) -> ir.Constant:
 
 
 def _signed(t: ir.Type, value: int) -> int:
-    return value & ((1 << t.width) - 1)
+    return value & ((1 << int(t.width)) - 1)
 
 
 def _mangle(t: ir.Type) -> str:
@@ -106,7 +106,7 @@ class Emitter(ir.IRBuilder):
         return self.bitcast(value, ir.VectorType(scalar, t.count) if isinstance(t, ir.VectorType) else scalar)
 
     def apart(self, value: ir.Value) -> ir.Value:
-        """The same bits, hidden from the optimiser, so that rare uses as integers do not keep a number out of FP registers."""
+        """The same bits, hidden from the optimiser: rare uses as integers then leave it a number elsewhere."""
         number = self.real(value)
         return self.bitcast(self.intrinsic("arithmetic.fence", number.type, number), value.type)
 

@@ -67,7 +67,8 @@ class Loader:
 
     def __init__(self) -> None:
         machine = target_machine()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        # LLVM's own memory manager may put the sections of one object too far apart for its 32-bit relocations
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
 
     def load(self, code: bytes) -> None:
         """Link an object file into the process."""

@@ -57,12 +57,10 @@ class Reference(Context):
         return self._event
 
     def _fetch(self) -> int:
-        pc = self._state.pc
+        self._state.pc = pc = untagged(self._state.pc)
         if pc & 3:
             raise AlignmentFault(pc, AccessKind.FETCH)
-        word = self._memory.read(pc, 4, AccessKind.FETCH)
-        self._state.pc = pc & (1 << 56) - 1
-        return int.from_bytes(word, "little")
+        return int.from_bytes(self._memory.read(pc, 4, AccessKind.FETCH), "little")
 
     # -- the machine ----------------------------------------------------------------------------------------------
     @property

@@ -33,7 +33,8 @@ class _View:
         """An independent copy; open host files are shared, they have no state of their own."""
         open_files = {id(descriptor.file): descriptor.file for descriptor in self.descriptors.values()}
         roots = [self.files.root, self.cwd, *(file.node for file in open_files.values() if file.node)]
-        nodes = NodeCopies(roots, Budget(self.files.budget.limit))
+        budget = self.files.budget
+        nodes = NodeCopies(roots, Budget(budget.limit, budget.used))
         memo: dict[int, object] = {}
         copies = {key: file.copy(nodes, memo) for key, file in open_files.items()}
         descriptors = {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux.errno import name_of
+from kvrm.linux.names import name_of as call_name
 from kvrm.memory import GuestFault
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _LOWEST_ERROR: Final = -4095
 def shown_call(process: Process, call: Syscall | None, number: int, arguments: Sequence[int]) -> str:
     """`openat(-100, "notes.txt", 0x0, 0)`, before the call is done."""
     if call is None:
-        return f"syscall_{number}({', '.join(f'{value:#x}' for value in arguments)})"
+        return f"{call_name(number)}({', '.join(f'{value:#x}' for value in arguments)})"
     values = zip(call.kinds, call.decode(arguments), strict=True)
     return f"{call.name}({', '.join(_shown(process, kind, value) for kind, value in values)})"
 

@@ -1,9 +1,9 @@
 """Floating-point rows: arithmetic, comparison and rounding on bit patterns.
 
-`fold` is `kvrm.values.softfloat`, which knows all of FPCR. `emit` is host arithmetic for FPCR = 0, the only value that
-compiled code meets: results that are numbers agree with Arm's, and where a lane is a NaN a rarely taken branch puts Arm's
-NaN in its place (the first signalling operand made quiet, else the first quiet one, else the default NaN). No row
-raises exception flags. Lanes have 32 or 64 bits; `fpcr` is a Python int.
+`fold` is `kvrm.values.softfloat`, which knows all of FPCR. `emit` is host arithmetic for FPCR = 0, the only
+value that compiled code meets: results that are numbers agree with Arm's, and where a lane is a NaN a rarely
+taken branch puts Arm's NaN in its place (the first signalling operand made quiet, else the first quiet one,
+else the default NaN). No row raises exception flags. Lanes have 32 or 64 bits; `fpcr` is a Python int.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUND = {
 """LLVM's name for rounding to an integral number."""
 
 
-# -- NaNs -----------------------------------------------------------------------------------------------------------
+# -- NaNs ------------------------------------------------------------------------------------------
 
 
 def format_of(e: Any, x: Any) -> Format:
@@ -80,7 +80,7 @@ def checked(e: Any, t: Any, result: Any, chosen: Chosen, *operands: Any) -> Any:
     return e.bitcast(e.rare(e.any(bad), repaired, result), t)
 
 
-# -- arithmetic -----------------------------------------------------------------------------------------------------
+# -- arithmetic ------------------------------------------------------------------------------------
 
 
 def _arithmetic(op: str, chosen: Chosen = _process) -> Callable[..., Any]:
@@ -129,14 +129,14 @@ def _step(base: Callable[[Format], int], halve: bool) -> Callable[..., Any]:
 
 
 def _one_halved(e: Any, f: Format, a: Any, b: Any) -> tuple[Any, Any]:
-    """Two factors of half the product. Halving the larger is exact, unless the product is too small to count."""
+    """Two factors of half the product; halving the larger is exact where the product counts."""
     larger = e.icmp_unsigned(">=", _magnitude(e, f, a), _magnitude(e, f, b))
     big, small = e.select(larger, a, b), e.select(larger, b, a)
     half = e.const(a.type, f.bias - 1 << f.fraction)
     return e.fmul(e.real(big), e.real(half)), e.real(small)
 
 
-# -- minimum and maximum --------------------------------------------------------------------------------------------
+# -- minimum and maximum ---------------------------------------------------------------------------
 
 
 def _extreme(op: str, zeros: str, chosen: Chosen = _process) -> Callable[..., Any]:
@@ -166,7 +166,7 @@ def _number_wins(e: Any, f: Format, a: Any, b: Any) -> Any:
     return e.select(e.or_(signalling, none), _process(e, f, a, b), number)
 
 
-# -- comparison and rounding ----------------------------------------------------------------------------------------
+# -- comparison and rounding -----------------------------------------------------------------------
 
 
 def _test(op: str) -> Callable[..., Any]:
@@ -177,11 +177,15 @@ def _emit_unordered(e: Any, t: Any, a: Any, b: Any, fpcr: int) -> Any:
     return unordered(e, e.real(a), e.real(b))
 
 
+def _unordered_fold(a: int, b: int, w: int, fpcr: int) -> int:
+    return softfloat.fcmp(a, b, w, fpcr=fpcr) & 1
+
+
 def _emit_frint(e: Any, t: Any, a: Any, rounding: Rounding, fpcr: int) -> Any:
     return checked(e, t, e.intrinsic(ROUND[rounding], e.real(a).type, e.real(a)), _process, a)
 
 
-# -- rows -----------------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------
 
 Unary = Callable[[Bits, int], Bits]
 """(a, fpcr) -> a value of the same shape."""
@@ -241,7 +245,7 @@ fcmpge = _comparison("fcmpge", _test(">="))
 """a >= b, one bit (FPCompareGE)."""
 fcmpgt = _comparison("fcmpgt", _test(">"))
 """a > b, one bit (FPCompareGT)."""
-funordered = _comparison("funordered", _emit_unordered, lambda a, b, w, fpcr: softfloat.fcmp(a, b, w, fpcr=fpcr) & 1)
+funordered = _comparison("funordered", _emit_unordered, _unordered_fold)
 """Whether a or b is a NaN, one bit."""
 
 _FMULADD = _row("fmuladd", _emit_muladd)

@@ -1,7 +1,7 @@
 """Floating-point rows: conversions between formats and to and from integers and fixed point.
 
-What `kvrm.values.fp` says about `fold` and `emit` holds here too. Half precision is converted by integer operations,
-so that no host needs instructions or library calls for it.
+What `kvrm.values.fp` says about `fold` and `emit` holds here too. Half precision is converted by integer
+operations, so that no host needs instructions or library calls for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kvrm.values.bits import Bits, apply, primitive
 from kvrm.values.fp import ROUND, checked, format_of, quieten
 from kvrm.values.softfloat import FORMATS, Format, Rounding
 
-# -- between formats ------------------------------------------------------------------------------------------------
+# -- between formats -------------------------------------------------------------------------------
 
 
 def _resize(e: Any, x: Any, t: Any) -> Any:
@@ -57,7 +57,7 @@ def _emit_fcvt(e: Any, t: Any, x: Any, to: int, fpcr: int) -> Any:
 
 
 def _from_half(e: Any, t: Any, x: Any) -> Any:
-    """The half's bits read as the other format, times a power of two that makes up for the bias; always exact."""
+    """The half's bits read as the other format, times the power of two that makes up for the bias: exact."""
     source, target = FORMATS[16], FORMATS[e.width_of(t)]
     up = target.fraction - source.fraction
     magnitude = _field(e, x, source.magnitude, -up, t)
@@ -72,7 +72,7 @@ def _from_half(e: Any, t: Any, x: Any) -> Any:
 
 
 def _to_half(e: Any, t: Any, x: Any) -> Any:
-    """Rounded to even: by an integer carry where the half is normal, by adding a number of its last place where not."""
+    """Rounded to even: by a carry where the half is normal, else in a sum that has its last place."""
     source, target, wide = format_of(e, x), FORMATS[16], x.type
     down = source.fraction - target.fraction
     magnitude = e.and_(x, e.const(wide, source.magnitude))
@@ -90,7 +90,7 @@ def _to_half(e: Any, t: Any, x: Any) -> Any:
 
 
 def _emit_fcvtxn(e: Any, t: Any, x: Any, fpcr: int) -> Any:
-    """Rounded to odd: the nearest single moved towards zero if it was rounded away, then its last bit set if inexact."""
+    """Rounded to odd: the nearest single, one less if that is larger, with the last bit set if inexact."""
     target = FORMATS[32]
     given = e.and_(x, e.const(x.type, FORMATS[64].magnitude))
     nearest = e.fptrunc(e.real(given), e.real(e.const(t, 0)).type)
@@ -117,7 +117,7 @@ def fcvtxn(x: Bits, fpcr: int) -> Bits:
     return apply(_FCVTXN, 32, x.lanes, [x], fpcr)
 
 
-# -- integers and fixed point ---------------------------------------------------------------------------------------
+# -- integers and fixed point ----------------------------------------------------------------------
 
 
 def power_of_two(width: int, exponent: int) -> int:
@@ -163,8 +163,8 @@ def fcvt_to_fixed(
 ) -> Bits:
     """`x` * `scale` as an integer of n bits, saturated; a NaN gives 0 (FPToFixed).
 
-    `scale` is 2**fbits as a number of the format of `x`: multiplying by it is exact or overflows, which saturates
-    just the same.
+    `scale` is 2**fbits as a number of the format of `x`: multiplying by it is exact or overflows, which
+    saturates just the same.
     """
     factor = x.like(power_of_two(x.width, 0)) if scale is None else scale.splat(x.lanes)
     return apply(_TO_FIXED, n, x.lanes, [x, factor], n, unsigned, rounding, fpcr)
@@ -173,7 +173,7 @@ def fcvt_to_fixed(
 def fixed_to_fp(v: Bits, to: int, unsigned: bool, fpcr: int, scale: Bits | None = None) -> Bits:
     """The integer `v` times `scale` in the format of `to` bits, 32 or 64 (FixedToFP).
 
-    `scale` is 2**-fbits as a number of that format, fbits at most 64: the product is a normal number, so it is exact.
+    `scale` is 2**-fbits as a number of that format, fbits at most 64: the product is exact.
     """
     factor = Bits(to, power_of_two(to, 0)) if scale is None else scale
     return apply(_FROM_FIXED, to, v.lanes, [v, factor.splat(v.lanes)], to, unsigned, fpcr)

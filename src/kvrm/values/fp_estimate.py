@@ -1,7 +1,8 @@
 """Floating-point rows: reciprocal and square-root estimates.
 
-The architecture defines them by integer divisions and searches. Emitted code finds the same integers by divisions and
-roots of small numbers, which single precision gets right for every argument there is (the tests try them all).
+The architecture defines them by integer divisions and searches. Emitted code finds the same integers by
+divisions and roots of small numbers, which single precision gets right for every argument there is (the tests
+try them all).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from kvrm.values import softfloat
 from kvrm.values.bits import Bits, apply, primitive
 from kvrm.values.fp import format_of, quieten, unary
-from kvrm.values.softfloat import FORMATS, Format
+from kvrm.values.softfloat import Format
 
 
 def _number(e: Any, t: Any, value: int) -> Any:
@@ -46,9 +47,7 @@ def _parts(e: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
     shift = e.sub(e.intrinsic("ctlz", t, magnitude, e.false), e.const(t, f.width - 1 - f.fraction))
     subnormal = e.icmp_unsigned("<", magnitude, e.const(t, f.hidden))
     inside = e.and_(shift, e.const(t, f.width - 1))
-    exponent = e.select(
-        subnormal, e.sub(e.const(t, 1), shift), e.lshr(magnitude, e.const(t, f.fraction))
-    )
+    exponent = e.select(subnormal, e.sub(e.const(t, 1), shift), e.lshr(magnitude, e.const(t, f.fraction)))
     fraction = e.select(subnormal, e.shl(magnitude, inside), magnitude)
     significand = e.or_(e.and_(fraction, e.const(t, f.hidden - 1)), e.const(t, f.hidden))
     return magnitude, exponent, significand

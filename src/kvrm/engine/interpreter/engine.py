@@ -13,7 +13,7 @@ from kvrm.engine.interpreter.library import library
 from kvrm.engine.reference import Reference
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot
+from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot, untagged
 
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
@@ -110,7 +110,7 @@ class Interpreter:
             elif reason is Reason.HANDLER:
                 return self._new_handler(s.get(layout.WORD))
             elif reason is Reason.CODE_WRITE:
-                self.invalidate(s.get(layout.ADDRESS), s.get(layout.ADDRESS) + 1)
+                self._code_written(s.get(layout.ADDRESS))
             elif reason is Reason.STEP:
                 return self._step()
         except GuestFault as fault:
@@ -123,7 +123,7 @@ class Interpreter:
         if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
             self.retired += 1
         if left is not None and left.kind is ExitKind.CODE_WRITE:
-            self.invalidate(left.value, left.value + 1)
+            self._code_written(left.value)
             return None
         return left
 
@@ -140,11 +140,12 @@ class Interpreter:
 
     def _predecode(self, pc: int) -> None:
         """Give the page of `pc` its slots, all undecoded; GuestFault if it cannot be executed."""
-        if pc & 3 or (pc >> 12) * 8 == NO_CODE:
+        self._state.pc = pc = untagged(pc)
+        if pc & 3:
             raise AlignmentFault(pc, AccessKind.FETCH)
+        if (pc >> 12) * 8 == NO_CODE:
+            raise GuestFault(pc, AccessKind.FETCH, False)
         self._memory.resolve(pc, AccessKind.FETCH)
-        pc &= (1 << 56) - 1
-        self._state.pc = pc
         page = pc >> 12
         if page in self._slots:
             return
@@ -181,6 +182,9 @@ class Interpreter:
         self._breaks = frozenset(breakpoints)
         for page in changed & self._slots.keys():
             self._reset(page)
+
+    def _code_written(self, address: int) -> None:
+        self.invalidate(untagged(address), untagged(address) + 1)
 
     def invalidate(self, start: int, end: int) -> None:
         """Forget what was predecoded in [start, end)."""

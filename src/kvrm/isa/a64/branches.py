@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvrm.isa.a64.common import condition_holds
 from kvrm.isa.assembly import number, printer, signed_field
-from kvrm.isa.context import Context, Event
+from kvrm.isa.context import Context, Event, System
 from kvrm.isa.definition import Alias, Decoded, Static, insn
 from kvrm.values import Bits, bits, concat
 
@@ -120,6 +120,8 @@ def ret(m: Context, Rn: Bits) -> None:
 
 @insn("SVC", "11010100 000 imm16:16 000 01", "svc {imm16:imm}")
 def svc(m: Context, imm16: Bits) -> None:
+    """The return from the exception clears the local exclusive monitor."""
+    m.sys[System.MONITOR_SIZE] = bits(64, 0)
     m.event(Event.SVC, imm16.zext(64))
 
 

@@ -1,4 +1,4 @@
-"""Conversions between floating point and integer or fixed point, and moves between the register files (Arm ARM C4.1.96)."""
+"""Floating point to and from integer and fixed point, moves between register files (Arm ARM C4.1.96)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def power(exponent: Bits, n: int, sign: int) -> Bits:
     return one + e if sign > 0 else one - e
 
 
-# -- integers -------------------------------------------------------------------------------------------------------
+# -- integers --------------------------------------------------------------------------------------
 
 
 def _integer(rmode: str, opcode: str) -> str:
@@ -70,7 +70,7 @@ for unsigned, name in enumerate(("SCVTF", "UCVTF")):
         unsigned=bool(unsigned),
     )(_from_integer)
 
-# -- fixed point ----------------------------------------------------------------------------------------------------
+# -- fixed point -----------------------------------------------------------------------------------
 
 
 @printer
@@ -96,7 +96,9 @@ def _to_fixed(m: Context, sf: Static, ftype: Static, scale: Bits, Rn: Bits, Rd: 
     m.x[Rd, n] = fcvt_to_fixed(m.v[Rn, width], n, unsigned, Rounding.ZERO, m.fpcr, factor)
 
 
-def _from_fixed(m: Context, sf: Static, ftype: Static, scale: Bits, Rn: Bits, Rd: Bits, unsigned: bool) -> None:
+def _from_fixed(
+    m: Context, sf: Static, ftype: Static, scale: Bits, Rn: Bits, Rd: Bits, unsigned: bool
+) -> None:
     n = width_of(ftype)
     factor = power(_fraction_bits(scale), n, -1)
     m.v[Rd, n] = fixed_to_fp(m.x[Rn, 64 if sf else 32], n, unsigned, m.fpcr, factor)
@@ -120,7 +122,7 @@ for unsigned, letter in enumerate("SU"):
         unsigned=bool(unsigned),
     )(_from_fixed)
 
-# -- moves ----------------------------------------------------------------------------------------------------------
+# -- moves -----------------------------------------------------------------------------------------
 
 SAME_SIZE = f"{NO_HALF} | sf=0 ftype=01 | sf=1 ftype=00"
 

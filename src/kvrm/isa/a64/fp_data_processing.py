@@ -29,7 +29,7 @@ from kvrm.values.softfloat import Rounding, rounding_mode
 NO_HALF = "ftype=1x"
 """Half precision in arithmetic is FEAT_FP16; ftype 10 is not allocated."""
 
-# -- one source -----------------------------------------------------------------------------------------------------
+# -- one source ------------------------------------------------------------------------------------
 
 
 def _one_source(opcode: str) -> str:
@@ -104,7 +104,7 @@ for name, opcode in zip(FRINTS, ("000", "001", "010", "011", "100", "110", "111"
         rounding=FRINTS[name],
     )(_frint)
 
-# -- two sources ----------------------------------------------------------------------------------------------------
+# -- two sources -----------------------------------------------------------------------------------
 
 
 def _two_source(m: Context, ftype: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Binary) -> None:
@@ -139,10 +139,12 @@ for number, (name, op) in enumerate(TWO_SOURCE):
         op=op,
     )(_two_source)
 
-# -- three sources --------------------------------------------------------------------------------------------------
+# -- three sources ---------------------------------------------------------------------------------
 
 
-def _three_source(m: Context, ftype: Static, Rm: Bits, Ra: Bits, Rn: Bits, Rd: Bits, negate: tuple[bool, bool]) -> None:
+def _three_source(
+    m: Context, ftype: Static, Rm: Bits, Ra: Bits, Rn: Bits, Rd: Bits, negate: tuple[bool, bool]
+) -> None:
     """Addend and first factor are negated before they are looked at, NaNs too."""
     n = width_of(ftype)
     addend, factor, other = m.v[Ra, n], m.v[Rn, n], m.v[Rm, n]
@@ -168,7 +170,7 @@ for name, (o1, o0, negate) in THREE_SOURCE.items():
         negate=negate,
     )(_three_source)
 
-# -- immediate ------------------------------------------------------------------------------------------------------
+# -- immediate -------------------------------------------------------------------------------------
 
 
 def expand_imm(imm8: Bits, n: int) -> Bits:

@@ -54,7 +54,7 @@ def _fabd(a: Bits, b: Bits, fpcr: int) -> Bits:
     return fabs(fsub(a, b, fpcr))
 
 
-# -- lane by lane ---------------------------------------------------------------------------------------
+# -- lane by lane ----------------------------------------------------------------------------------
 
 
 def _three_same(m: Context, Q: Static, sz: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Binary) -> None:
@@ -100,7 +100,7 @@ for name, u, o1, opcode, op in VECTOR_AND_SCALAR:
     asm = f"{mnemonic} {{Rd:fp_sz}}, {{Rn:fp_sz}}, {{Rm:fp_sz}}"
     insn(name, scalar(u, o1, opcode), asm, key=f"{mnemonic}_scalar", op=op)(_three_same_scalar)
 
-# -- multiply-add ---------------------------------------------------------------------------------------
+# -- multiply-add ----------------------------------------------------------------------------------
 
 
 def _accumulate(m: Context, Q: Static, sz: Static, Rm: Bits, Rn: Bits, Rd: Bits, negate: bool) -> None:
@@ -120,7 +120,7 @@ for o1, name in enumerate(("FMLA", "FMLS")):
         negate=bool(o1),
     )(_accumulate)
 
-# -- pairwise -------------------------------------------------------------------------------------------
+# -- pairwise --------------------------------------------------------------------------------------
 
 
 def _pairwise(m: Context, Q: Static, sz: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: Binary) -> None:

@@ -25,7 +25,7 @@ def _scalar(u: int, o1: int, opcode: str) -> str:
     return f"01 {u} 11110 {o1} sz 10000 {opcode} 10 Rn:5 Rd:5"
 
 
-# -- lane by lane ---------------------------------------------------------------------------------------
+# -- lane by lane ----------------------------------------------------------------------------------
 
 
 def _two_register(m: Context, Q: Static, sz: Static, Rn: Bits, Rd: Bits, op: Unary) -> None:
@@ -120,7 +120,7 @@ for name, u, bitwise in ESTIMATES:
     asm = f"{name.lower()} {{Rd:fp_v}}, {{Rn:fp_v}}"
     insn(name, _vector(u, 1, "11100"), asm, unallocated="sz=1", key=name.lower(), op=bitwise)(_bitwise)
 
-# -- narrower and wider ---------------------------------------------------------------------------------
+# -- narrower and wider ----------------------------------------------------------------------------
 
 
 @printer

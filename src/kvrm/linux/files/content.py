@@ -47,11 +47,10 @@ class Content:
         self._budget.used -= self._cost()
 
     def copy(self, budget: Budget) -> Content:
-        """An independent copy that counts against `budget`."""
+        """An independent copy, for which `budget` counts the bytes already."""
         other = Content(budget, self.size)
         other._visible = self._visible
         other._chunks = self._chunks.copy()
-        budget.used += other._cost()
         return other
 
     def read(self, size: int, offset: int, under: Handle | None) -> bytes:

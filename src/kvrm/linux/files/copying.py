@@ -13,7 +13,7 @@ from kvrm.linux.files.nodes import Directory, File, Node
 class NodeCopies:
     """Copies of all nodes that can be reached from `roots`; nodes that never change are shared.
 
-    The copies' contents count against `budget`.
+    `budget` is that of the copies, and counts their contents already.
     """
 
     def __init__(self, roots: Iterable[Node], budget: Budget) -> None:

@@ -10,7 +10,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.content import Budget, Content
 from kvrm.linux.files.copying import NodeCopies
-from kvrm.linux.files.host import Handle, HostTree, Location, Parts
+from kvrm.linux.files.host import HOST_MODE, Handle, HostTree, Location, Parts
 from kvrm.linux.files.nodes import Directory, File, Node, Symlink
 from kvrm.linux.files.paths import Found
 from kvrm.linux.layout import Stat
@@ -322,9 +322,9 @@ def _cost(node: Node) -> int:
 
 
 def change_mode(where: Location, mode: int) -> None:
-    """chmod of a host file or directory, never of what a link leads to."""
+    """chmod of a host file or directory, never of what a link leads to, and never to setuid or setgid."""
     handle = Handle(os.open(where.name, os.O_PATH | os.O_NOFOLLOW, dir_fd=where.parent().fd))
-    os.chmod(f"/proc/self/fd/{handle.fd}", mode & 0o7777)
+    os.chmod(f"/proc/self/fd/{handle.fd}", mode & HOST_MODE)
 
 
 def _location(directory: Directory, name: bytes) -> Location:

@@ -22,6 +22,8 @@ _KERNEL_FILES = frozenset(
     b"fusectl binfmt_misc efivarfs rpc_pipefs nsfs selinuxfs".split()
 )
 _CACHED_DIRECTORIES = 16
+HOST_MODE = 0o1777
+"""Permission bits that a guest may set on the host."""
 
 
 @cache
@@ -126,10 +128,10 @@ class HostTree:
         return Handle(fd)
 
     def create(self, parts: Parts, flags: int, mode: int) -> Handle:
-        """Create a regular file that must not exist, with exactly `mode`."""
+        """Create a regular file that must not exist, with exactly `mode`, but never setuid or setgid."""
         parent = self.directory(parts[:-1]).fd
-        fd = os.open(parts[-1], flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=parent)
-        os.fchmod(fd, mode)
+        fd = os.open(parts[-1], flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=parent)
+        os.fchmod(fd, mode & HOST_MODE)
         return Handle(fd)
 
     def names(self, parts: Parts) -> dict[bytes, Entry]:
