@@ -14,6 +14,10 @@ KEEP = 4
 """Versions of one kind of cache that are kept; older ones are removed."""
 
 
+CHECKSUM_BYTES = 16
+"""Bytes before the content of a file of `write_checked`."""
+
+
 def root() -> Path:
     """The cache directory: `KVRM_CACHE` if set, else the platform's."""
     if chosen := os.environ.get("KVRM_CACHE"):
@@ -52,8 +56,8 @@ def read_checked(path: Path) -> bytes | None:
         raw = path.read_bytes()
     except OSError:
         return None
-    if hashlib.blake2b(raw[16:], digest_size=16).digest() == raw[:16]:
-        return raw[16:]
+    if hashlib.blake2b(raw[CHECKSUM_BYTES:], digest_size=CHECKSUM_BYTES).digest() == raw[:CHECKSUM_BYTES]:
+        return raw[CHECKSUM_BYTES:]
     with contextlib.suppress(OSError):
         path.unlink()
     return None
@@ -68,7 +72,7 @@ def write_checked(path: Path, data: bytes) -> None:
         return
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.blake2b(data, digest_size=16).digest() + data)
+            file.write(hashlib.blake2b(data, digest_size=CHECKSUM_BYTES).digest() + data)
         os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -6,7 +6,10 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 import kvrm
+from kvrm.engine.interpreter.library import library
 from kvrm.isa.context import System
 
 from .case import (
@@ -52,6 +55,8 @@ class KvrmSide:
         """The outcome of each case, in order. ValueError if one has no, too many, or SVC words."""
         for case in cases:
             check_case(case)
+        if self.engine == "interpreter":
+            library().ensure_words(np.array([w for case in cases for w in case.words], np.uint32))
         return [self._run_one(case) for case in cases]
 
     def _load(self, case: Case) -> None:

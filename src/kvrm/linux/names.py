@@ -1,4 +1,4 @@
-"""Names of all system calls of the generic ABI (asm-generic/unistd.h), for traces of those that are not there."""
+"""Names of all system calls of the generic ABI (asm-generic/unistd.h), for traces of those that are missing."""
 
 from __future__ import annotations
 

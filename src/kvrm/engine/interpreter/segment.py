@@ -1,0 +1,54 @@
+"""A segment of the handler library, as an object and as bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+Variant = tuple[str, tuple[int, ...]]
+"""A handler's name: the definition's key and its static field values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some handlers: object code, and rows (bits 31:21, mask, value, number of the variant) that lead to them.
+
+    As bytes it is the length of a JSON head (8 bytes), the head, the rows, the code.
+    """
+
+    name: str
+    variants: list[Variant]
+    rows: npt.NDArray[np.uint32]
+    code: bytes
+
+    def pack(self) -> bytes:
+        """The bytes."""
+        head = json.dumps({"name": self.name, "variants": self.variants, "rows": len(self.rows)}).encode()
+        return len(head).to_bytes(8, "little") + head + self.rows.tobytes() + self.code
+
+    @staticmethod
+    def unpack(data: bytes) -> Segment:
+        """The segment of bytes that `pack` made."""
+        start = 8 + int.from_bytes(data[:8], "little")
+        head = json.loads(data[8:start])
+        end = start + 16 * head["rows"]
+        rows = np.frombuffer(data[start:end], np.uint32).reshape(-1, 4)
+        return Segment(head["name"], _variants(head), rows, data[end:])
+
+    @staticmethod
+    def peek(path: Path, skip: int) -> list[Variant]:
+        """The variants of a segment's file, `skip` bytes before it; OSError or ValueError if it is no segment."""
+        with path.open("rb") as file:
+            file.seek(skip)
+            size = int.from_bytes(file.read(8), "little")
+            if size > path.stat().st_size:
+                raise ValueError(f"{path} is damaged")
+            return _variants(json.loads(file.read(size)))
+
+
+def _variants(head: dict[str, list[tuple[str, list[int]]]]) -> list[Variant]:
+    return [(key, tuple(statics)) for key, statics in head["variants"]]
