@@ -106,7 +106,7 @@ class Emitter(ir.IRBuilder):
         return self.bitcast(value, ir.VectorType(scalar, t.count) if isinstance(t, ir.VectorType) else scalar)
 
     def apart(self, value: ir.Value) -> ir.Value:
-        """The same bits, hidden from the optimiser: rare uses as integers then leave it a number elsewhere."""
+        """The same bits, hidden from the optimiser: rare uses as integers leave it a number elsewhere."""
         number = self.real(value)
         return self.bitcast(self.intrinsic("arithmetic.fence", number.type, number), value.type)
 
@@ -136,8 +136,10 @@ class Emitter(ir.IRBuilder):
         return self.call(self._declare(f"llvm.{name}.{_mangle(args[0].type)}", t, args), args)
 
     def convert(self, name: str, t: ir.Type, value: ir.Value) -> ir.Value:
-        """A call of a converting intrinsic, overloaded on result and argument (``llvm.fptosi.sat.i64.f64``)."""
-        return self.call(self._declare(f"llvm.{name}.{_mangle(t)}.{_mangle(value.type)}", t, [value]), [value])
+        """A call of an intrinsic overloaded on result and argument (``llvm.fptosi.sat.i64.f64``)."""
+        return self.call(
+            self._declare(f"llvm.{name}.{_mangle(t)}.{_mangle(value.type)}", t, [value]), [value]
+        )
 
     def _declare(self, full: str, t: ir.Type, args: Any) -> ir.Function:
         known = self.module.globals.get(full)
@@ -148,10 +150,14 @@ class Emitter(ir.IRBuilder):
         off = ir.Constant(I64, offset) if isinstance(offset, int) else offset
         return self.gep(base, [off], source_etype=I8)
 
-    def load_at(self, base: ir.Value, offset: ir.Value | int, t: ir.Type, align: int | None = None) -> ir.Value:
+    def load_at(
+        self, base: ir.Value, offset: ir.Value | int, t: ir.Type, align: int | None = None
+    ) -> ir.Value:
         """A `t` loaded `offset` bytes after `base`."""
         return self.load(self.at(base, offset), typ=t, align=align)
 
-    def store_at(self, value: ir.Value, base: ir.Value, offset: ir.Value | int, align: int | None = None) -> None:
+    def store_at(
+        self, value: ir.Value, base: ir.Value, offset: ir.Value | int, align: int | None = None
+    ) -> None:
         """Store `value` `offset` bytes after `base`."""
         self.store(value, self.at(base, offset), align=align)

@@ -183,8 +183,9 @@ class FileSystem:
             source, target = old.parent(), new.parent()
             os.link(old.name, new.name, src_dir_fd=source.fd, dst_dir_fd=target.fd, follow_symlinks=False)
             return
+        links = node.own().nlink
         self._put(found, node)
-        node.change(self.now, nlink=node.own().nlink + 1)
+        node.change(self.now, nlink=links + 1)
 
     def unlink(self, process: Process, found: Found) -> None:
         """Remove a name that is no directory's."""
