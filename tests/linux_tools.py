@@ -95,6 +95,11 @@ class Guest:
         self.memory.map(SCRATCH, SCRATCH_SIZE, Prot.R | Prot.W)
         self.retired = 0
 
+    def buffer_is_there(self) -> bool:
+        """Whether the guest left the memory alone that tests use."""
+        mapped = (SCRATCH, SCRATCH + SCRATCH_SIZE, Prot.R | Prot.W)
+        return any((region.start, region.end, region.prot) == mapped for region in self.memory.regions())
+
     def attempt(self, name: str | int, *arguments: int | str | bytes) -> Outcome | None:
         """Make a call; why it ends the run, if it does."""
         place = SCRATCH

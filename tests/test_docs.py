@@ -51,6 +51,11 @@ def test_generated_pages_are_current() -> None:
     assert not stale, "run docs/generate.py"
 
 
+def test_the_instruction_that_the_docs_walk_through_is_the_real_one() -> None:
+    _, code = BLOCK.findall((DOCS / "adding-an-instruction.md").read_text())[0]
+    assert code in (REPOSITORY / "src/kvrm/isa/a64/dp_register.py").read_text()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -47,7 +47,7 @@ def find_program(program: str | bytes | Path) -> Program:
         real, absolute = os.path.realpath(name), os.path.abspath(name)
         data = Path(real).read_bytes()
         directory, base = os.path.split(real)
-        node = File(None, Location(HostTree(directory), (os.fsencode(base),)))
+        node = File(None, Location(HostTree.at(directory), (os.fsencode(base),)))
     except OSError as error:
         raise ProgramError(f"{name}: {(error.strerror or str(error)).lower()}") from None
     except ValueError:

@@ -161,6 +161,8 @@ def _range(address: int, length: int, beyond: Errno = Errno.EINVAL) -> tuple[int
 
 def _parts(process: Process, start: int, end: int) -> list[Region]:
     """What is mapped between two addresses, clipped to them."""
+    if start == end:
+        return []
     regions = process.memory.regions()
     return [region.part(start, end) for region in regions if region.start < end and start < region.end]
 

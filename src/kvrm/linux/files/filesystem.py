@@ -71,13 +71,13 @@ class FileSystem:
 
     def show_root(self, path: str) -> None:
         """Make the host directory `path` the lowest layer of everything."""
-        self.root.lowers = (Location(HostTree(path), ()),)
+        self.root.lowers = (Location(HostTree.at(path), ()),)
         self.root.where = self.root.lowers[0]
         self.root.meta = None
 
     def show_directory(self, path: bytes, host: str, writable: bool) -> None:
         """Make the host directory `host` visible as `path`, under what is there already."""
-        tree = HostTree(host, writable)
+        tree = HostTree.at(host, writable)
         location = Location(tree, ())
         parts = _parts(path)
         there: Node | None = self.root

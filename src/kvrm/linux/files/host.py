@@ -11,7 +11,8 @@ import os
 import stat
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 from kvrm.linux.errno import Errno, Failure
 
@@ -74,15 +75,24 @@ class Entry(NamedTuple):
 
 
 class HostTree:
-    """A directory of the host that a guest may see, and write if `writable`.
+    """A directory of the host that a guest may see, and write if `writable`."""
 
-    Raises OSError if `path` is not a directory that can be opened.
-    """
+    _known: ClassVar[WeakValueDictionary[tuple[int, int, bool], HostTree]] = WeakValueDictionary()
 
-    def __init__(self, path: str | bytes, writable: bool = False) -> None:
+    def __init__(self, handle: Handle, writable: bool) -> None:
         self.writable = writable
-        self._root = Handle(os.open(path, os.O_PATH | os.O_DIRECTORY))
+        self._root = handle
         self._directories: dict[Parts, Handle] = {}
+
+    @classmethod
+    def at(cls, path: str | bytes, writable: bool = False) -> HostTree:
+        """The tree of the directory at `path`; processes that see the same one share its descriptors.
+
+        Raises OSError if it is not a directory that can be opened.
+        """
+        handle = Handle(os.open(path, os.O_PATH | os.O_DIRECTORY))
+        st = os.fstat(handle.fd)
+        return cls._known.setdefault((st.st_dev, st.st_ino, writable), cls(handle, writable))
 
     def directory(self, parts: Parts) -> Handle:
         """A handle (O_PATH) of the directory at `parts`."""
