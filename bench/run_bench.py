@@ -121,8 +121,7 @@ def report(rows: list[Row], names: list[str]) -> dict[str, object]:
     print(f"{'M instructions/s':<16}" + "".join(f"{f'{p} total':>15}{f'{p} steady':>15}" for p in names))
     for row in rows:
         cells = "".join(
-            shown(row.total(p)) + shown(row.steady(p)) if p in row.seconds else shown(None) * 2
-            for p in names
+            shown(row.total(p)) + shown(row.steady(p)) if p in row.seconds else shown(None) * 2 for p in names
         )
         print(f"{row.name:<16}{cells}")
     means: dict[str, dict[str, float | None]] = {}

@@ -18,7 +18,8 @@ MASK64 = (1 << 64) - 1
 
 
 class _Accesses(Reference):
-    """Lists (address, bytes, alignment) of the memory accesses of one instruction; nothing is accessed or kept."""
+    """Lists (address, bytes, alignment) of the memory accesses of one instruction; nothing is accessed or
+    kept."""
 
     def __init__(self, state: State) -> None:
         super().__init__(state, Memory())

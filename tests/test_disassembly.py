@@ -1,4 +1,5 @@
-"""Decoder and assembly text against capstone: the same verdict and the same text for every defined instruction."""
+"""Decoder and assembly text against capstone: the same verdict and the same text for every defined
+instruction."""
 
 from __future__ import annotations
 
@@ -31,8 +32,6 @@ def normal(text: str | None) -> str | None:
     return text and re.sub(r"#-(0x[0-9a-f]+|\d+)", lambda m: f"#{-int(m[1], 0) & (1 << 64) - 1:#x}", text)
 
 
-
-
 def divergence(word: int, mine: str | None, other: str | None) -> str | None:
     """Why the two texts may differ, if they may."""
     d = decode(word)
@@ -43,10 +42,12 @@ def divergence(word: int, mine: str | None, other: str | None) -> str | None:
     return None
 
 
+def prefers_orr(d, mine, other):
+    return d.definition.key == "orr_imm" and d.Rn == 31 and other is not None and other.startswith("mov ")
+
+
 DIVERGENCES = {
-    "the manual prefers ORR where MOVZ or MOVN can make the immediate; capstone prints MOV": lambda d, mine, other: (
-        d.definition.key == "orr_imm" and d.Rn == 31 and other is not None and other.startswith("mov ")
-    ),
+    "the manual prefers ORR where MOVZ or MOVN can make the immediate; capstone prints MOV": prefers_orr,
 }
 
 

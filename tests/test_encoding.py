@@ -129,7 +129,11 @@ def test_all_definitions_pass_the_check():
 def test_vectorised_decoder_agrees_with_the_scalar_one():
     rng = random.Random(5)
     words = [rng.getrandbits(32) for _ in range(5000)]
-    words += [d.diagram.cube.value | rng.getrandbits(32) & ~d.diagram.cube.mask for d in definitions for _ in range(4)]
+    words += [
+        d.diagram.cube.value | rng.getrandbits(32) & ~d.diagram.cube.mask
+        for d in definitions
+        for _ in range(4)
+    ]
     found = decode_many(np.array(words, np.uint32))
     for word, index in zip(words, found, strict=True):
         d = decode(word)

@@ -58,7 +58,10 @@ BAD = {
     "memory smaller than file": (Elf([Segment(memsz=0x10)]).data(), "0x1000 bytes in the file but 0x10"),
     "huge": (Elf([Segment(memsz=1 << 62)]).data(), "39-bit address space"),
     "wraps": (Elf([Segment(vaddr=(1 << 64) - 0x1000)]).data(), "39-bit address space"),
-    "in the stack": (Elf([Segment(vaddr=STACK_BASE, memsz=0x1000)], entry=STACK_BASE).data(), "below the stack"),
+    "in the stack": (
+        Elf([Segment(vaddr=STACK_BASE, memsz=0x1000)], entry=STACK_BASE).data(),
+        "below the stack",
+    ),
     "first page": (Elf([Segment(vaddr=0)], entry=0x800).data(), "first page"),
     "alignment": (Elf([Segment(align=3)]).data(), "power of two"),
     "huge alignment": (Elf([Segment(align=1 << 63)]).data(), "power of two"),
@@ -227,7 +230,9 @@ def test_symbols_of_a_carried_program(examples: Path) -> None:
     table = symbols(data)
     executable = parse(data, "primes")
     assert executable.segments[0].kind == LOAD
-    assert any(vaddr <= executable.entry < vaddr + len(code) for vaddr, code in executable_segments(executable))
+    assert any(
+        vaddr <= executable.entry < vaddr + len(code) for vaddr, code in executable_segments(executable)
+    )
     for symbol in table:
         if symbol.size > 4:
             assert name_at(table, symbol.address + 4) is not None

@@ -55,7 +55,15 @@ def guest(tree: Path) -> Guest:
 
 class TestReading:
     def test_files_of_the_current_directory(self, guest: Guest, tree: Path) -> None:
-        for path in ("file", "./file", "sub/../file", str(tree / "file"), "link", "sub//../link", "/proc/self/cwd/file"):
+        for path in (
+            "file",
+            "./file",
+            "sub/../file",
+            str(tree / "file"),
+            "link",
+            "sub//../link",
+            "/proc/self/cwd/file",
+        ):
             assert guest.contents(path) == b"contents", path
         assert guest.contents("dirlink/inner") == b"inner"
         assert guest.contents("within") == b"inner"
@@ -160,7 +168,14 @@ class TestNothingLeadsOut:
             assert guest.stat(path) == -E.ENOENT, path
 
     def test_kernel_files_are_never_the_hosts(self, guest: Guest) -> None:
-        for path in ("/proc/self/mem", "/proc/kcore", "/sys/kernel", "/dev/mem", "/dev/kmsg", "/proc/1/environ"):
+        for path in (
+            "/proc/self/mem",
+            "/proc/kcore",
+            "/sys/kernel",
+            "/dev/mem",
+            "/dev/kmsg",
+            "/proc/1/environ",
+        ):
             assert guest.open(path) == -E.ENOENT, path
 
     def test_even_if_the_whole_host_is_the_current_directory(self) -> None:
@@ -175,7 +190,9 @@ class TestNothingLeadsOut:
 
     def test_kernel_file_systems_inside_a_tree_are_refused(self) -> None:
         guest = Guest(Path("/proc"))
-        assert guest.open("version") == -E.EACCES or guest.contents("version").startswith(b"Linux version 6.1.0 (")  # type: ignore[union-attr]
+        assert guest.open("version") == -E.EACCES or guest.contents("version").startswith(
+            b"Linux version 6.1.0 ("
+        )  # type: ignore[union-attr]
         assert guest.open("self/mem") < 0
 
     def test_special_files_are_seen_but_not_opened(self, guest: Guest) -> None:
@@ -200,7 +217,9 @@ class TestNothingLeadsOut:
         assert guest.names("/etc") == [b".", b"..", b"alias", b"out", b"passwd"]
         assert set(guest.names("/")) >= {b"dev", b"etc", b"lib", b"proc", b"tmp"}  # type: ignore[arg-type]
 
-    def test_a_link_that_is_swapped_in_is_not_followed(self, guest: Guest, tree: Path, tmp_path: Path) -> None:
+    def test_a_link_that_is_swapped_in_is_not_followed(
+        self, guest: Guest, tree: Path, tmp_path: Path
+    ) -> None:
         """A host process replaces a directory by a link to the outside, again and again."""
         (tree / "race").mkdir()
         (tree / "race/secret").write_bytes(b"harmless")
@@ -379,7 +398,9 @@ class TestOverlay:
         assert guest.call("fchmodat", AT_FDCWD, "file", 0o4751) == 0
         assert guest.stat("file")[2] == stat.S_IFREG | 0o4751  # type: ignore[index]
         assert guest.contents("file") == b"contents"
-        guest.memory.write(BUFFER, (5).to_bytes(8, "little") + bytes(8) + (6).to_bytes(8, "little") + bytes(8))
+        guest.memory.write(
+            BUFFER, (5).to_bytes(8, "little") + bytes(8) + (6).to_bytes(8, "little") + bytes(8)
+        )
         assert guest.call("utimensat", AT_FDCWD, "sub/inner", BUFFER, 0) == 0
         assert guest.stat("sub/inner")[10] == 6  # type: ignore[index]
         assert guest.call("utimensat", AT_FDCWD, "link", 0, NOFOLLOW_STAT) == 0
@@ -453,7 +474,9 @@ class TestWritableDirectory:
     def test_metadata_reaches_the_host(self, writer: Guest, out: Path) -> None:
         assert writer.call("fchmodat", AT_FDCWD, "out/old", 0o640) == 0
         assert stat.S_IMODE((out / "old").stat().st_mode) == 0o640
-        writer.memory.write(BUFFER, (5).to_bytes(8, "little") + bytes(8) + (6).to_bytes(8, "little") + bytes(8))
+        writer.memory.write(
+            BUFFER, (5).to_bytes(8, "little") + bytes(8) + (6).to_bytes(8, "little") + bytes(8)
+        )
         assert writer.call("utimensat", AT_FDCWD, "out/old", BUFFER, 0) == 0
         assert (out / "old").stat().st_mtime == 6
         fd = writer.open("out/old", RDWR)
@@ -510,7 +533,9 @@ class TestWritableDirectory:
 class TestSynthetic:
     def test_devices(self, guest: Guest) -> None:
         guest.memory.write(BUFFER, b"\xff" * 64)
-        null, zero, full, random = (guest.open(f"/dev/{name}", RDWR) for name in ("null", "zero", "full", "urandom"))
+        null, zero, full, random = (
+            guest.open(f"/dev/{name}", RDWR) for name in ("null", "zero", "full", "urandom")
+        )
         assert guest.call("read", null, BUFFER, 8) == 0
         assert guest.call("write", null, BUFFER, 8) == 8
         assert guest.call("read", zero, BUFFER, 8) == 8
@@ -529,7 +554,16 @@ class TestSynthetic:
         assert b"[stack]" in guest.contents("/proc/self/maps")  # type: ignore[operator]
         assert b"MemTotal" in guest.contents("/proc/meminfo")  # type: ignore[operator]
         assert b"CPU part" in guest.contents("/proc/cpuinfo")  # type: ignore[operator]
-        for name in ("uptime", "version", "mounts", "stat", "self/statm", "self/status", "self/auxv", "loadavg"):
+        for name in (
+            "uptime",
+            "version",
+            "mounts",
+            "stat",
+            "self/statm",
+            "self/status",
+            "self/auxv",
+            "loadavg",
+        ):
             assert guest.contents(f"/proc/{name}"), name
         assert guest.put("/proc/self/comm", b"x") == -E.EACCES
         assert guest.open("/proc/new", CREAT | WRONLY) == -E.EACCES

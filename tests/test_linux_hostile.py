@@ -55,12 +55,16 @@ class Fuzzer:
             case "s":
                 return draw.choice([*self.strings, NOWHERE, BUFFER])
             case "p":
-                place = draw.choice([BUFFER, BUFFER, SCRATCH + SCRATCH_SIZE - 9, NOWHERE, 0, self.guest.state.sp])
+                place = draw.choice(
+                    [BUFFER, BUFFER, SCRATCH + SCRATCH_SIZE - 9, NOWHERE, 0, self.guest.state.sp]
+                )
                 return place + draw.choice([0, 0, 0, 1, 4096])
             case "i":
                 return draw.choice([-100, *range(12), 1000])
             case "n" | "l":
-                return draw.choice([0, 0, 1, 8, 24, 100, 4096, 70_000, 1 << 20, 1 << 33, -1, draw.getrandbits(16)])
+                return draw.choice(
+                    [0, 0, 1, 8, 24, 100, 4096, 70_000, 1 << 20, 1 << 33, -1, draw.getrandbits(16)]
+                )
             case _:
                 small = [0, 0, 1, 2, 3, 4, 0x22, 4096, 0o100, 0o1102, 0o40000, 0x541B]
                 return draw.choice([*small, 1 << draw.randrange(32), draw.getrandbits(12)])
@@ -116,12 +120,16 @@ def _guest(tmp_path: Path, **options: object) -> Guest:
     return guest
 
 
-def _state(directory: Path) -> list[str]:
-    return sorted(
-        f"{top}/{name} {os.lstat(os.path.join(top, name))}"
-        for top, directories, files in os.walk(directory)
-        for name in directories + files
-    )
+def _state(directory: Path) -> list[tuple[object, ...]]:
+    """All that can be seen of a tree, but times of access."""
+    found = []
+    for top, directories, files in os.walk(directory):
+        for name in directories + files:
+            st = os.lstat(os.path.join(top, name))
+            found.append(
+                (top, name, st.st_ino, st.st_mode, st.st_nlink, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+            )
+    return sorted(found)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -158,7 +166,21 @@ def test_every_call_survives_every_extreme(tmp_path: Path, number: int) -> None:
     """Each argument in turn takes each extreme value, the others are plausible."""
     fuzzer = Fuzzer(5, _guest(tmp_path))
     guest = fuzzer.guest
-    extremes = [0, 1, -1, 1 << 31, 1 << 39, 1 << 47, 1 << 55, 1 << 62, 1 << 63, NOWHERE, BUFFER, 0x7FFF_FFFF, 4095]
+    extremes = [
+        0,
+        1,
+        -1,
+        1 << 31,
+        1 << 39,
+        1 << 47,
+        1 << 55,
+        1 << 62,
+        1 << 63,
+        NOWHERE,
+        BUFFER,
+        0x7FFF_FFFF,
+        4095,
+    ]
     kinds = TABLE[number].kinds
     for position in range(len(kinds)):
         for extreme in extremes:

@@ -105,7 +105,9 @@ class TestMap:
         assert guest.bytes(6, tail) == b"second"
         guest.put("new", b"overlay")
         assert guest.bytes(7, guest.call("mmap", 0, PAGE, R, SHARED, guest.open("new"), 0)) == b"overlay"
-        assert guest.bytes(9, guest.call("mmap", 0, PAGE, RW, PRIVATE, guest.open("/dev/zero", 2), 0)) == bytes(9)
+        assert guest.bytes(
+            9, guest.call("mmap", 0, PAGE, RW, PRIVATE, guest.open("/dev/zero", 2), 0)
+        ) == bytes(9)
 
     def test_giant_files_are_refused(self, guest: Guest) -> None:
         fd = guest.open("sparse", 0o102)

@@ -259,7 +259,9 @@ class TestTime:
 
 
 class TestSignals:
-    @pytest.mark.parametrize(("signal", "end"), [(9, Killed(9)), (15, Killed(15)), (6, Killed(6)), (11, Killed(11))])
+    @pytest.mark.parametrize(
+        ("signal", "end"), [(9, Killed(9)), (15, Killed(15)), (6, Killed(6)), (11, Killed(11))]
+    )
     def test_default_actions_end_the_run(self, guest: Guest, signal: int, end: Killed) -> None:
         pid = guest.call("getpid")
         assert guest.attempt("tgkill", pid, pid, signal) == end
@@ -422,7 +424,11 @@ class TestSnapshots:
         seen.append(guest.contents("file"))
         guest.put("kept", b"gone")
         seen.append(guest.call("unlinkat", AT_FDCWD, "kept", 0))
-        seen += [guest.put("later", b"x"), guest.call("mkdirat", AT_FDCWD, "d", 0o755), guest.call("chdir", "d")]
+        seen += [
+            guest.put("later", b"x"),
+            guest.call("mkdirat", AT_FDCWD, "d", 0o755),
+            guest.call("chdir", "d"),
+        ]
         seen += [guest.call("read", read, BUFFER, 100), guest.bytes(5)]
         guest.call("write", 1, "after", 5)
         guest.call("nanosleep", struct.pack("<qq", 5, 0), 0)
@@ -489,7 +495,9 @@ def test_numbers_are_those_of_the_kernel_headers() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda p: p.snapshot(), lambda p: p.captured(1)])
-def test_a_process_that_was_not_started_can_be_asked(tmp_path: Path, make: Callable[[Process], object]) -> None:
+def test_a_process_that_was_not_started_can_be_asked(
+    tmp_path: Path, make: Callable[[Process], object]
+) -> None:
     from linux_tools import Elf, Registers
 
     from kvrm.memory import Memory

@@ -225,7 +225,9 @@ def test_snapshot_and_restore(engine):
 
 
 def test_memory_limit(engine):
-    m = machine(engine, STR, 0x91400442, 0x17FFFFFE, memory_limit=64 << 12)  # str; add x2, x2, #1, lsl #12; b .-8
+    m = machine(
+        engine, STR, 0x91400442, 0x17FFFFFE, memory_limit=64 << 12
+    )  # str; add x2, x2, #1, lsl #12; b .-8
     m.write_memory(DATA, bytes(4096), prot="rw")
     m._memory.map(1 << 32, 1 << 31, kvrm.Prot.R | kvrm.Prot.W)
     m.x[2] = 1 << 32
@@ -273,8 +275,8 @@ def test_bad_switches_are_named(variable, monkeypatch):
 
 def test_dump_shows_the_stages():
     code = (
-        "import kvrm; m = kvrm.Machine(engine='interpreter'); m.write_memory(4096, bytes.fromhex('00040091'));"
-        "m.set_pc(4096); m.run(1)"
+        "import kvrm; m = kvrm.Machine(engine='interpreter');"
+        "m.write_memory(4096, bytes.fromhex('00040091')); m.set_pc(4096); m.run(1)"
     )
     import os
 

@@ -28,7 +28,11 @@ class Native:
         self.used = 0
 
     def value(self, b):
-        return b.payload.value if isinstance(b.payload, RunNode) else self.e.const(integer(b.width, b.lanes), b.payload)
+        return (
+            b.payload.value
+            if isinstance(b.payload, RunNode)
+            else self.e.const(integer(b.width, b.lanes), b.payload)
+        )
 
     def apply(self, row, width, lanes, args, attrs):
         return RunNode(self, row.emit(self.e, integer(width, lanes), *[self.value(a) for a in args], *attrs))
@@ -37,14 +41,18 @@ class Native:
         parts = []
         for _ in range(lanes):
             whole = self.e.load_at(self.into, self.used, ir.IntType(128), align=1)
-            parts.append(Bits(width, RunNode(self, self.e.trunc(whole, ir.IntType(width)) if width < 128 else whole)))
+            parts.append(
+                Bits(width, RunNode(self, self.e.trunc(whole, ir.IntType(width)) if width < 128 else whole))
+            )
             self.used += 16
         return parts[0] if lanes == 1 else from_lanes(parts)
 
     def finish(self, result):
         for i, lane in enumerate(result.list()):
             v = self.value(lane)
-            self.e.store_at(self.e.zext(v, ir.IntType(128)) if lane.width < 128 else v, self.out, 16 * i, align=1)
+            self.e.store_at(
+                self.e.zext(v, ir.IntType(128)) if lane.width < 128 else v, self.out, 16 * i, align=1
+            )
         self.e.ret_void()
         loader = native.Loader()
         loader.load(native.compile_object(str(self.module)))
@@ -158,5 +166,3 @@ def test_unknown_values_have_no_int():
     stage = Native()
     with pytest.raises(StagingError):
         int(stage.argument(32))
-
-

@@ -9,7 +9,8 @@ from kvrm.isa.a64 import Definition, decode
 
 
 def random_word(definition: Definition, rng: Random) -> int:
-    """An allocated word of `definition`: random fields, register 31 and equal registers more often than chance."""
+    """An allocated word of `definition`: random fields, register 31 and equal registers more often than
+    chance."""
     while True:
         word = definition.diagram.cube.value
         registers = [f for f in definition.diagram.fields if f.width == 5 and f.name.startswith("R")]

@@ -64,7 +64,7 @@ def read_checked(path: Path) -> bytes | None:
 
 
 def write_checked(path: Path, data: bytes) -> None:
-    """Store data with a checksum so that readers see all of it or nothing; a full or read-only disk is no error."""
+    """Store data so that readers see all of it or nothing; a full or read-only disk is no error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)

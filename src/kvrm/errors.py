@@ -24,7 +24,9 @@ class UsageError(KvrmError, ValueError):
 class HostError(KvrmError):
     """The host failed while it ran a guest."""
 
-    def __init__(self, problem: str, *, pc: int, word: int | None, disassembly: str | None, advice: str) -> None:
+    def __init__(
+        self, problem: str, *, pc: int, word: int | None, disassembly: str | None, advice: str
+    ) -> None:
         at = f"pc {pc:#x}" + (f": {word:08x} {disassembly or '(unknown)'}" if word is not None else "")
         super().__init__(f"{problem} at {at}; {advice}")
         self.pc, self.word, self.disassembly, self.advice = pc, word, disassembly, advice

@@ -1,4 +1,4 @@
-"""`KVRM_TRACE=insn,regs,mem,sys[:start]`: one line format on every engine, so that `diff` finds the first difference.
+"""Traces (`KVRM_TRACE=insn,regs,mem,sys[:start]`): one format on every engine, so that `diff` works.
 
 `start` is the retired count at which the trace begins. `sys` is printed by the Linux layer.
 """
@@ -34,7 +34,13 @@ class Tracer:
     """An engine that runs another one instruction at a time and prints each."""
 
     def __init__(
-        self, engine: Any, state: State, memory: Memory, topics: Set[str], start: int, out: TextIO | None = None
+        self,
+        engine: Any,
+        state: State,
+        memory: Memory,
+        topics: Set[str],
+        start: int,
+        out: TextIO | None = None,
     ) -> None:
         self._engine, self._state, self._memory = engine, state, memory
         self._topics, self._start, self._out = topics, start, out or sys.stderr

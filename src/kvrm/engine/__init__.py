@@ -1,1 +1,1 @@
-"""How guest code runs: the reference, the interpreter, and the stages that both engines run definitions over."""
+"""How guest code runs: the engines, and the stages over which they run definitions."""

@@ -1,4 +1,4 @@
-"""LLVM as a service: IR text to object code, object code to callable addresses. One place imports `llvmlite.binding`."""
+"""LLVM as a service: IR text to object code to addresses. Only this imports `llvmlite.binding`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def target_machine() -> llvm.TargetMachine:
 
 
 def compile_object(text: str) -> bytes:
-    """Object code of a module given as LLVM text: parsed, verified, optimised. Threads may call this at once."""
+    """Object code of a module given as LLVM text, verified and optimised. Threads may call this."""
     machine = target_machine()
     module = llvm.parse_assembly(text, context=llvm.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
@@ -67,7 +67,8 @@ class Loader:
 
     def __init__(self) -> None:
         machine = target_machine()
-        # LLVM's own memory manager may put the sections of one object too far apart for its 32-bit relocations
+        # LLVM's own memory manager may put the sections of one object too far apart for its 32-bit
+        # relocations
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
 
     def load(self, code: bytes) -> None:

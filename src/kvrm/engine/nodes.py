@@ -1,8 +1,8 @@
 """The two binding times of the interpreter.
 
-*Predecode* values depend on the instruction word and its address only; expressions over them are kept as a graph and
-computed once, when a word is predecoded. Where one meets a run-time value, it becomes an *operand*: a few bytes of the
-predecoded slot that the handler loads.
+*Predecode* values depend on the instruction word and its address only; expressions over them are kept as a
+graph and computed once, when a word is predecoded. Where one meets a run-time value, it becomes an *operand*:
+a few bytes of the predecoded slot that the handler loads.
 """
 
 from __future__ import annotations
@@ -22,9 +22,22 @@ class StaticNode(Node):
     __slots__ = ("args", "attrs", "lanes", "row", "width")
 
     def __init__(
-        self, stage: StaticStage, row: Primitive | str, width: int, lanes: int, args: Sequence[Bits], attrs: Any
+        self,
+        stage: StaticStage,
+        row: Primitive | str,
+        width: int,
+        lanes: int,
+        args: Sequence[Bits],
+        attrs: Any,
     ) -> None:
-        self.stage, self.row, self.width, self.lanes, self.args, self.attrs = stage, row, width, lanes, args, attrs
+        self.stage, self.row, self.width, self.lanes, self.args, self.attrs = (
+            stage,
+            row,
+            width,
+            lanes,
+            args,
+            attrs,
+        )
 
 
 class StaticStage:
@@ -39,11 +52,15 @@ class StaticStage:
         """A field of the word, or the pc."""
         return Bits(width, self._node(name, width, 1, (), ()))
 
-    def apply(self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]) -> Node:
+    def apply(
+        self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
+    ) -> Node:
         """The node for a primitive."""
         return self._node(row, width, lanes, args, attrs)
 
-    def _node(self, row: Primitive | str, width: int, lanes: int, args: Sequence[Bits], attrs: Any) -> StaticNode:
+    def _node(
+        self, row: Primitive | str, width: int, lanes: int, args: Sequence[Bits], attrs: Any
+    ) -> StaticNode:
         name = row if isinstance(row, str) else row.name
         shapes = tuple((a.width, a.lanes, a.payload if a.known else id(a.payload)) for a in args)
         key = (name, width, lanes, shapes, attrs)

@@ -6,6 +6,7 @@ from collections.abc import Set
 
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.definition import Decoded
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import AccessKind, AlignmentFault, GuestFault, Memory, untagged
@@ -23,8 +24,8 @@ MASK = (1 << 64) - 1
 class Reference(Context):
     """Runs one instruction per `step`: slow, and meant to be read and debugged.
 
-    Register writes take effect at once; a fault leaves the instruction before later effects, so definitions access memory
-    first.
+    Register writes take effect at once; a fault leaves the instruction before later effects, so definitions
+    access memory first.
     """
 
     def __init__(self, state: State, memory: Memory) -> None:
@@ -39,7 +40,7 @@ class Reference(Context):
         return self._state.get(layout.HORIZON) - self._state.get(layout.REMAINING)
 
     def step(self) -> Exit | None:
-        """Run the instruction at pc; None if it simply retired. SVC and CODE_WRITE retire, the others do not."""
+        """Run one instruction; None if it simply retired. SVC and CODE_WRITE retire, others do not."""
         from kvrm.isa.a64 import decode
 
         s = self._state
@@ -48,12 +49,17 @@ class Reference(Context):
             d = decode(word)
             if d is None:
                 return Exit(ExitKind.UNDEFINED)
-            self._next, self._event = s.pc + 4 & MASK, None
-            d.definition.run(self, d.operands())
+            self._next = s.pc + 4 & MASK
+            left = self._run(d)
         except GuestFault as fault:
             return Exit(ExitKind.FAULT, fault=fault)
-        if self._event is None or self._event.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
+        if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
             s.pc = self._next
+        return left
+
+    def _run(self, d: Decoded) -> Exit | None:
+        self._event = None
+        d.definition.run(self, d.operands())
         return self._event
 
     def _fetch(self) -> int:
@@ -62,7 +68,7 @@ class Reference(Context):
             raise AlignmentFault(pc, AccessKind.FETCH)
         return int.from_bytes(self._memory.read(pc, 4, AccessKind.FETCH), "little")
 
-    # -- the machine ----------------------------------------------------------------------------------------------
+    # -- the machine -----------------------------------------------------------------------------------------
     @property
     def pc(self) -> Bits:
         """The address of the instruction."""

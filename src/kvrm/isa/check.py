@@ -1,4 +1,4 @@
-"""Mistakes in definitions fail at import. The full check takes a moment, so it runs once per version of the sources."""
+"""Mistakes in definitions fail at import; the full check runs once per version of the sources."""
 
 from __future__ import annotations
 

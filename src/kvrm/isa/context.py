@@ -61,7 +61,7 @@ class _Vector:
 
 
 class _Memory:
-    """`m.mem[address, n]`: n bits of memory, little-endian; a fault ends the instruction before later effects."""
+    """`m.mem[address, n]`: n bits, little-endian; a fault ends the instruction before later effects."""
 
     def __init__(self, m: Context) -> None:
         self._m = m

@@ -1,4 +1,4 @@
-"""The decorator that makes an instruction of a function, and the checks that a definition must pass at import."""
+"""The decorator that makes an instruction of a function, and what it checks."""
 
 from __future__ import annotations
 
@@ -127,11 +127,11 @@ def insn(
 ) -> Callable[[Operation], Operation]:
     """Define an instruction.
 
-    `name` is the manual's, `diagram` its encoding, `asm` a template of `{field:printer}` (see `kvrm.isa.assembly`) or a
-    function. `unallocated` lists conditions separated by ``|`` whose words are not allocated; `unpredictable` tells the
-    allocated words for which the manual leaves the result open (CONSTRAINED UNPREDICTABLE). `bound` keyword arguments
-    are passed to the operation as they are: families of instructions share one operation that way. Mistakes raise
-    DefinitionError naming file and line.
+    `name` is the manual's, `diagram` its encoding, `asm` a template of `{field:printer}` (see
+    `kvrm.isa.assembly`) or a function. `unallocated` lists conditions separated by ``|`` whose words are not
+    allocated; `unpredictable` tells the allocated words for which the manual leaves the result open
+    (CONSTRAINED UNPREDICTABLE). `bound` keyword arguments are passed to the operation as they are: families
+    of instructions share one operation that way. Mistakes raise DefinitionError naming file and line.
     """
 
     def register(operation: Operation) -> Operation:
@@ -147,7 +147,19 @@ def insn(
         except (EncodingError, DefinitionError) as error:
             raise DefinitionError(f"{source}: {name}: {error}") from None
         definition = Definition(
-            full, name, d, asm, operation, source, tuple(aliases), holes, unpredictable, feature, parameters, statics, bound
+            full,
+            name,
+            d,
+            asm,
+            operation,
+            source,
+            tuple(aliases),
+            holes,
+            unpredictable,
+            feature,
+            parameters,
+            statics,
+            bound,
         )
         _keys[full] = definition
         definitions.append(definition)
@@ -182,18 +194,22 @@ def definition_of(key: str) -> Definition:
 
 def overlaps() -> list[str]:
     """Every pair of definitions that claim one word, with such a word; exact over all 2^32 words."""
-    found = []
+    found = set()
     buckets: dict[int, list[Definition]] = {}
     for d in definitions:
         for key in bucket_keys(d.diagram.cube):
             for other in buckets.get(key, ()):
-                both = d.diagram.cube & other.diagram.cube
-                if d.diagram.cube.meets(other.diagram.cube) and (
-                    rest := subtract(both, (*d.unallocated, *other.unallocated))
-                ):
-                    found.append(f"{d.source}: {d.name} overlaps {other.name} ({other.source}) at {rest[0].value:#010x}")
+                if (word := _shared_word(d, other)) is not None:
+                    found.add(f"{d.source}: {d.name} overlaps {other.name} ({other.source}) at {word:#010x}")
             buckets.setdefault(key, []).append(d)
-    return sorted(set(found))
+    return sorted(found)
+
+
+def _shared_word(a: Definition, b: Definition) -> int | None:
+    if not a.diagram.cube.meets(b.diagram.cube):
+        return None
+    rest = subtract(a.diagram.cube & b.diagram.cube, (*a.unallocated, *b.unallocated))
+    return rest[0].value if rest else None
 
 
 BUCKET_SHIFT = 21

@@ -1,8 +1,8 @@
 """Bit diagrams: the 32-bit pictures of the Arm manual's encodings, and exact set arithmetic on them.
 
-A `Cube` is the set of words that agree with `value` on the bits of `mask`. Allocated words are a diagram's cube minus
-the cubes of its unallocated conditions, so questions such as "do two encodings overlap?" have exact answers over all
-2^32 words without enumerating them.
+A `Cube` is the set of words that agree with `value` on the bits of `mask`. Allocated words are a diagram's
+cube minus the cubes of its unallocated conditions, so questions such as "do two encodings overlap?" have
+exact answers over all 2^32 words without enumerating them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """An encoding: its fixed bits and its fields, as parsed from text like ``sf 0 0 11010110 Rm:5 00001 0 Rn:5 Rd:5``."""
+    """Fixed bits and fields, parsed from text like ``sf 0 0 11010110 Rm:5 00001 0 Rn:5 Rd:5``."""
 
     text: str
     cube: Cube
@@ -117,7 +117,9 @@ class Diagram:
             name, _, digits = term.partition("=")
             f = self.field(name)
             if len(digits) != f.width or digits.strip("01x"):
-                raise EncodingError(f"{term!r} does not give {f.width} binary digits of {name} in {self.text!r}")
+                raise EncodingError(
+                    f"{term!r} does not give {f.width} binary digits of {name} in {self.text!r}"
+                )
             mask = int(digits.replace("0", "1").replace("x", "0"), 2)
             cube &= Cube(mask << f.low, int(digits.replace("x", "0"), 2) << f.low)
         return cube

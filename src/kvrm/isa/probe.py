@@ -1,7 +1,7 @@
-"""A machine that only notes: which registers, flags and memory an instruction touches, found by running its definition.
+"""A machine that only notes which registers, flags and memory an instruction touches.
 
-It is also the import-time check: a definition that passes the probe for all its static field values uses values in a way that every
-engine understands.
+It is also the import-time check: a definition that passes the probe for all its static field values uses
+values in a way that every engine understands.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kvrm.values import Bits, Lift, Node, Primitive, StagingError
 class Effects:
     """What one instruction does.
 
-    Registers are numbers (31 in `x_*` is never noted: the zero register has no effects; "sp" is SP) or, when the probe ran over a
-    definition rather than a word, field names. `memory` lists ("read" or "write", bits).
+    Registers are numbers (31 in `x_*` is never noted: the zero register has no effects; "sp" is SP) or, when
+    the probe ran over a definition rather than a word, field names. `memory` lists ("read" or "write", bits).
     """
 
     x_read: list[int | str] = field(default_factory=list)
@@ -54,7 +54,9 @@ class Probe(Context):
         super().__init__()
         self.effects = Effects()
 
-    def apply(self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]) -> Node:
+    def apply(
+        self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
+    ) -> Node:
         """Everything computed from an unknown value is unknown."""
         return _Unknown(self)
 
@@ -170,7 +172,7 @@ def effects_of(d: Decoded) -> Effects:
 
 
 def check(definitions: Iterable[Definition]) -> None:
-    """Run every variant of every definition on the probe; DefinitionError names the file and line of a mistake."""
+    """Run every variant of every definition on the probe; DefinitionError names file and line."""
     from kvrm.isa import assembly
 
     for d in definitions:
@@ -179,12 +181,17 @@ def check(definitions: Iterable[Definition]) -> None:
         for statics in d.variants():
             probe = Probe()
             known = dict(zip((f.name for f in d.statics), statics, strict=True))
-            fields = {f.name: known[f.name] if f.name in known else probe.leaf(f.name, f.width) for f in d.parameters}
+            fields = {
+                f.name: known[f.name] if f.name in known else probe.leaf(f.name, f.width)
+                for f in d.parameters
+            }
             try:
                 d.run(probe, fields)
             except Exception as error:
                 where = _innermost(error, d)
-                raise DefinitionError(f"{where}: {d.name} {known or ''}: {type(error).__name__}: {error}") from error
+                raise DefinitionError(
+                    f"{where}: {d.name} {known or ''}: {type(error).__name__}: {error}"
+                ) from error
 
 
 def _innermost(error: BaseException, d: Definition) -> str:

@@ -46,15 +46,16 @@ class MachineSnapshot:
 class Machine:
     """One AArch64 machine.
 
-    With `program` (a path or the bytes of a static ELF file) it is a Linux process: `args` are the arguments after the
-    program's name, `env` its environment (empty by default), `stdin` bytes or a file (None: empty), `stdout` and `stderr` files
-    (None: captured in the result). The guest sees its own program, the directory `root` if given, and the current directory,
-    read-only; its writes stay in memory, except below `rw`.
+    With `program` (a path or the bytes of a static ELF file) it is a Linux process: `args` are the arguments
+    after the program's name, `env` its environment (empty by default), `stdin` bytes or a file (None: empty),
+    `stdout` and `stderr` files (None: captured in the result). The guest sees its own program, the directory
+    `root` if given, and the current directory, read-only; its writes stay in memory, except below `rw`.
 
     Without a program it is bare: `write_memory`, set registers and pc, `run`; SVC stops it.
 
-    `engine` is "interpreter" or "reference" (default: KVRM_ENGINE, else the interpreter). `memory_limit` bounds private
-    guest memory in bytes; `seed` is what the guest's random numbers come from. Raises ProgramError and UsageError.
+    `engine` is "interpreter" or "reference" (default: KVRM_ENGINE, else the interpreter). `memory_limit`
+    bounds private guest memory in bytes; `seed` is what the guest's random numbers come from. Raises
+    ProgramError and UsageError.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Machine:
         self._engine = _make_engine(self.engine, self.state, self._memory, program is not None)
         self._memory.on_remap = self._engine.invalidate
 
-    # -- registers --------------------------------------------------------------------------------------------------
+    # -- registers -------------------------------------------------------------------------------------------
     @property
     def x(self) -> Any:
         """x[0] to x[30], 64-bit ints, assignable."""
@@ -160,7 +161,7 @@ class Machine:
     def fpsr(self, value: int) -> None:
         self.state.set_system(System.FPSR, value)
 
-    # -- memory -----------------------------------------------------------------------------------------------------
+    # -- memory ----------------------------------------------------------------------------------------------
     def write_memory(self, address: int, data: bytes, prot: str = "rwx") -> None:
         """Put bytes into guest memory. Pages that are not mapped are mapped with `prot`, letters of "rwx"."""
         if address < 0 or address + len(data) > 1 << 39:
@@ -192,16 +193,18 @@ class Machine:
             lines.append(disassemble(word, pc) or f".word {word:#010x}")
         return lines
 
-    # -- running ----------------------------------------------------------------------------------------------------
+    # -- running ---------------------------------------------------------------------------------------------
     @property
     def retired(self) -> int:
         """Instructions retired since the machine was made or restored to."""
-        return self._engine.retired
+        count: int = self._engine.retired
+        return count
 
     def run(self, max_instructions: int | None = None) -> Result:
         """Run until something stops it, at most `max_instructions` retired instructions.
 
-        A breakpoint at the starting pc is passed over. Running a program that has ended gives its last result again.
+        A breakpoint at the starting pc is passed over. Running a program that has ended gives its last result
+        again.
         """
         if max_instructions is not None and max_instructions < 0:
             raise UsageError("max_instructions is negative")
@@ -250,7 +253,12 @@ class Machine:
         if left.kind is ExitKind.SVC:
             return {"stop": Stop.SYSCALL, "message": f"svc #{left.value} before {pc:#x}"}
         if left.kind is ExitKind.BRK:
-            return {"stop": Stop.BRK, "signal": SIGTRAP, "word": word, "message": f"brk #{left.value:#x} at {pc:#x}"}
+            return {
+                "stop": Stop.BRK,
+                "signal": SIGTRAP,
+                "word": word,
+                "message": f"brk #{left.value:#x} at {pc:#x}",
+            }
         if left.kind is ExitKind.FAULT:
             f = left.fault
             fault = Fault(f.address, f.kind, f.mapped)
@@ -292,9 +300,9 @@ class Machine:
             advice="this is a fault of KVRM, please report it with the program and this line",
         )
 
-    # -- snapshots --------------------------------------------------------------------------------------------------
+    # -- snapshots -------------------------------------------------------------------------------------------
     def snapshot(self) -> MachineSnapshot:
-        """Remember everything: registers, memory, files, counts. Costs little until pages are written again."""
+        """Remember everything: registers, memory, files, counts."""
         process = None if self._process is None else self._process.snapshot()
         return MachineSnapshot(self.state.save(), self._memory.snapshot(), process, self.retired)
 

@@ -44,8 +44,9 @@ class Fault:
 class Result:
     """One run: why it stopped and what it cost.
 
-    `seconds` is wall time, `ips` retired instructions per second of it. `signal` is the Linux signal that a fault, an
-    undefined instruction, a BRK or the program itself stands for. `stdout` and `stderr` are what was captured so far.
+    `seconds` is wall time, `ips` retired instructions per second of it. `signal` is the Linux signal that a
+    fault, an undefined instruction, a BRK or the program itself stands for. `stdout` and `stderr` are what
+    was captured so far.
     """
 
     stop: Stop

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 
-import numpy as np
-
 from kvrm.isa.context import System
+from kvrm.memory.pages import anonymous, host_address
 
 X, ZERO, SP, DISCARD = 0, 31, 32, 33
 """Slots of the general registers: reads of register 31 use ZERO or SP, writes DISCARD or SP."""
@@ -17,13 +15,13 @@ FLAGS_OFFSET = V_OFFSET + 32 * 16
 SYSTEM_OFFSET = FLAGS_OFFSET + 8
 EXIT_OFFSET = SYSTEM_OFFSET + 8 * 8
 TABLE_OFFSET = EXIT_OFFSET + 8 * 8
-STATE_BYTES = 1024
+STATE_BYTES = 4096
 
 REASON, IP, PC, ADDRESS, KIND, WORD, REMAINING, HORIZON = (EXIT_OFFSET + 8 * i for i in range(8))
 """Offsets of what native code leaves when it returns: why, where, and how much of the budget is left.
 
-IP is the address of the predecoded slot to continue at, or 0 when PC says it. HORIZON is the retired count at which
-REMAINING would be zero."""
+IP is the address of the predecoded slot to continue at, or 0 when PC says it. HORIZON is the retired count at
+which REMAINING would be zero."""
 
 PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, DECODERS = (TABLE_OFFSET + 8 * i for i in range(5))
 """Offsets of host addresses: the guest page table, predecoded pages, and the decode tables."""
@@ -32,18 +30,16 @@ PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, DECODERS = (TABLE_OFFSET + 8 * i fo
 class State:
     """Registers, flags and system registers of one lane.
 
-    `x` is 31 general registers, `v` 32 SIMD&FP registers; all values are Python ints. `address` is the host address of the
-    block that native code works on.
+    `x` is 31 general registers, `v` 32 SIMD&FP registers; all values are Python ints. `address` is the host
+    address of the block that native code works on.
     """
 
-    __slots__ = ("_array", "_bytes", "_words", "address", "pc", "v", "x")
+    __slots__ = ("_bytes", "_words", "address", "pc", "v", "x")
 
     def __init__(self) -> None:
-        raw = np.zeros(STATE_BYTES + 64, np.uint8)
-        skip = -raw.ctypes.data % 64
-        self._array = raw[skip : skip + STATE_BYTES]
-        self.address: int = self._array.ctypes.data
-        self._bytes = memoryview(self._array)
+        block = anonymous(STATE_BYTES)
+        self.address = host_address(block)
+        self._bytes = memoryview(block)
         self._words = self._bytes.cast("Q")
         self.pc = 0
         self.x = _X(self._words)
@@ -147,8 +143,3 @@ class _V:
 
     def __iter__(self) -> Iterator[int]:
         return (self[i] for i in range(32))
-
-
-def native_memory(address: int, length: int) -> ctypes.Array[ctypes.c_ubyte]:
-    """A ctypes view of host memory at `address`."""
-    return (ctypes.c_ubyte * length).from_address(address)

@@ -7,7 +7,7 @@ from kvrm.memory import GuestFault, Memory
 
 
 class MemoryView:
-    """`machine.memory[a:b]`: guest bytes by address, readable and assignable, whatever the guest's permissions.
+    """`machine.memory[a:b]`: guest bytes, readable and assignable whatever the guest's permissions.
 
     An address that is not mapped is a UsageError.
     """

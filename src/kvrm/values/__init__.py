@@ -14,4 +14,15 @@ from kvrm.values.bits import (
     from_lanes,
 )
 
-__all__ = ["Bits", "Lift", "Node", "Primitive", "Stage", "StagingError", "bits", "concat", "cond", "from_lanes"]
+__all__ = [
+    "Bits",
+    "Lift",
+    "Node",
+    "Primitive",
+    "Stage",
+    "StagingError",
+    "bits",
+    "concat",
+    "cond",
+    "from_lanes",
+]

@@ -1,9 +1,10 @@
 """The one value class of the project.
 
 A `Bits` is `lanes` unsigned integers of `width` bits each. Its payload is a Python int (a tuple of ints when
-`lanes` > 1) that *folds*, or a `Node` that belongs to a `Stage` and *emits*: LLVM code, an operand that predecoding
-computes, or a note taken by the probe. Every operation is one `Primitive`, a row with `fold` and `emit`, total over
-its domain: a shift by more than the width and a division by zero have the Arm manual's result in both columns.
+`lanes` > 1) that *folds*, or a `Node` that belongs to a `Stage` and *emits*: LLVM code, an operand that
+predecoding computes, or a note taken by the probe. Every operation is one `Primitive`, a row with `fold` and
+`emit`, total over its domain: a shift by more than the width and a division by zero have the Arm manual's
+result in both columns.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ class Stage(Protocol):
 
     level: int
 
-    def apply(self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]) -> Node:
-        """Node for `row` over `args`, of shape `lanes` x `width`; arguments of lower stages are lifted here."""
+    def apply(
+        self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
+    ) -> Node:
+        """Node for `row`, of `lanes` x `width`; arguments of lower stages are lifted here."""
         ...
 
 
@@ -41,9 +44,9 @@ class Node:
 class Primitive:
     """One operation.
 
-    `fold(w, *ints, *attrs)` computes one lane, `w` the width of the first argument; the result is cut to the result
-    width. With `whole=True` it gets and gives tuples of lanes instead. `emit(e, type, *values, *attrs)` writes the same with
-    the emitter `e` of an engine.
+    `fold(w, *ints, *attrs)` computes one lane, `w` the width of the first argument; the result is cut to the
+    result width. With `whole=True` it gets and gives tuples of lanes instead. `emit(e, type, *values,
+    *attrs)` writes the same with the emitter `e` of an engine.
     """
 
     name: str
@@ -55,7 +58,9 @@ class Primitive:
 primitives: dict[str, Primitive] = {}
 
 
-def primitive(name: str, fold: Callable[..., Any], emit: Callable[..., Any], whole: bool = False) -> Primitive:
+def primitive(
+    name: str, fold: Callable[..., Any], emit: Callable[..., Any], whole: bool = False
+) -> Primitive:
     """Register a row; the name is unique."""
     if name in primitives:
         raise StagingError(f"primitive {name} is defined twice")
@@ -64,7 +69,7 @@ def primitive(name: str, fold: Callable[..., Any], emit: Callable[..., Any], who
 
 
 def apply(row: Primitive, width: int, lanes: int, args: Sequence[Bits], *attrs: Any) -> Bits:
-    """Result of `row`, of `lanes` x `width` bits: folded when every argument is known, else emitted by its stage."""
+    """Result of `row`, of `lanes` x `width` bits: folded if every argument is known, else emitted."""
     stage: Stage | None = None
     for a in args:
         p = a.payload
@@ -118,7 +123,9 @@ class Bits:
     __index__ = __int__
 
     def __bool__(self) -> bool:
-        raise StagingError("Python's `if`, `and`, `or`, `not` on a value: use cond(), &, |, ~ or a Static field")
+        raise StagingError(
+            "Python's `if`, `and`, `or`, `not` on a value: use cond(), &, |, ~ or a Static field"
+        )
 
     def __eq__(self, other: object) -> bool:
         raise StagingError("`==` on a value: use .eq()")
@@ -129,12 +136,14 @@ class Bits:
         shape = f"{self.lanes}x{self.width}" if self.lanes > 1 else str(self.width)
         return f"Bits[{shape}]({self.payload!r})"
 
-    # -- helpers ----------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------
     def like(self, other: Lift) -> Bits:
         """`other` as a value of this shape; ints are cut to the width and repeated over the lanes."""
         if isinstance(other, Bits):
             if other.width != self.width or other.lanes != self.lanes:
-                raise StagingError(f"width mismatch: {self.lanes}x{self.width} with {other.lanes}x{other.width} bits")
+                raise StagingError(
+                    f"width mismatch: {self.lanes}x{self.width} with {other.lanes}x{other.width} bits"
+                )
             return other
         v = other & ((1 << self.width) - 1)
         return Bits(self.width, v if self.lanes == 1 else (v,) * self.lanes, self.lanes)
@@ -148,7 +157,7 @@ class Bits:
     def _same_r(self, name: str, other: int) -> Bits:
         return self.like(other)._same(name, self)
 
-    # -- arithmetic and logic -----------------------------------------------------------------------------------
+    # -- arithmetic and logic --------------------------------------------------------------------------------
     def __add__(self, o: Lift) -> Bits:
         return self._same("add", o)
 
@@ -250,7 +259,7 @@ class Bits:
         """Bytes in the opposite order."""
         return self._same("byteswap") if self.width > 8 else self
 
-    # -- comparisons ----------------------------------------------------------------------------------------------
+    # -- comparisons -----------------------------------------------------------------------------------------
     def eq(self, o: Lift) -> Bits:
         """1 where equal."""
         return self._test("eq", o)
@@ -291,7 +300,7 @@ class Bits:
         """Signed greater than."""
         return self.like(o)._test("slt", self)
 
-    # -- widths ---------------------------------------------------------------------------------------------------
+    # -- widths ----------------------------------------------------------------------------------------------
     def zext(self, width: int) -> Bits:
         """Zero extension (or no change)."""
         return self._resize("zext", width)
@@ -312,7 +321,7 @@ class Bits:
         return self if width == self.width else apply(primitives[name], width, self.lanes, [self])
 
     def __getitem__(self, index: int | slice) -> Bits:
-        """`x[31]` is one bit, `x[63:32]` the bits from 63 down to 32, both ends included, as in the manual."""
+        """`x[31]` is one bit, `x[63:32]` the bits from 63 down to 32, as the manual's <63:32>."""
         hi, lo = (index, index) if isinstance(index, int) else (index.start, index.stop)
         if not 0 <= lo <= hi < self.width:
             raise StagingError(f"bits <{hi}:{lo}> of {self.width}")
@@ -323,13 +332,17 @@ class Bits:
         """The top bit of each lane."""
         return self[self.width - 1]
 
-    # -- lanes ----------------------------------------------------------------------------------------------------
+    # -- lanes -----------------------------------------------------------------------------------------------
     def split(self, width: int) -> Bits:
         """The same bits as lanes of `width` bits, lowest first (the manual's Elem[])."""
         total = self.width * self.lanes
         if total % width:
             raise StagingError(f"{total} bits do not split into lanes of {width}")
-        return self if width == self.width else apply(primitives["reshape"], width, total // width, [self], width, total // width)
+        return (
+            self
+            if width == self.width
+            else apply(primitives["reshape"], width, total // width, [self], width, total // width)
+        )
 
     @property
     def whole(self) -> Bits:

@@ -1,7 +1,7 @@
 """The rows: each primitive folds on ints and emits through an engine's emitter, with the same total meaning.
 
-`e` is the emitter that an engine passes (`kvrm.engine.emitter.Emitter`); its methods carry LLVM's names. Nothing
-here imports LLVM.
+`e` is the emitter that an engine passes (`kvrm.engine.emitter.Emitter`); its methods carry LLVM's names.
+Nothing here imports LLVM.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ primitive("xor", lambda w, a, b: a ^ b, lambda e, t, a, b: e.xor(a, b))
 primitive("lsl", lambda w, a, n: a << n if n < w else 0, _shift("shl"))
 primitive("lsr", lambda w, a, n: a >> n if n < w else 0, _shift("lshr"))
 primitive("asr", lambda w, a, n: signed(w, a) >> min(n, w - 1), _shift("ashr"))
-primitive("ror", lambda w, a, n: (a >> n % w) | (a << -n % w), lambda e, t, a, n: e.intrinsic("fshr", t, a, a, n))
+primitive(
+    "ror", lambda w, a, n: (a >> n % w) | (a << -n % w), lambda e, t, a, n: e.intrinsic("fshr", t, a, a, n)
+)
 primitive("udiv", lambda w, a, b: a // b if b else 0, _emit_udiv)
 primitive("sdiv", _sdiv, _emit_sdiv)
 primitive("umulh", lambda w, a, b: (a * b) >> w, _emit_mulh("zext"))
@@ -137,7 +139,10 @@ primitive(
 )
 primitive("splat", lambda w, a, n: a * n, lambda e, t, a, n: e.splat(a, n), whole=True)
 primitive(
-    "shuffle", lambda w, a, b, ix: [(a + b)[i] for i in ix], lambda e, t, a, b, ix: e.shuffle(a, b, ix), whole=True
+    "shuffle",
+    lambda w, a, b, ix: [(a + b)[i] for i in ix],
+    lambda e, t, a, b, ix: e.shuffle(a, b, ix),
+    whole=True,
 )
 
 primitive("reshape", _reshape, lambda e, t, a, width, count: e.bitcast(a, t), whole=True)

@@ -32,7 +32,7 @@ class Function:
         self.e.ret_void()
 
     def leave(self, reason: Reason, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value) -> None:
-        """Return to the host with the machine's state written back; ip None when PC says where to continue."""
+        """Return to the host with the state written back; ip None when PC says where to go on."""
         e, s = self.e, self.state
         for name, value in fields.items():
             e.store_at(value, s, getattr(layout, name))

@@ -8,8 +8,8 @@ from collections.abc import Set
 import numpy as np
 
 from kvrm.engine.exits import Exit, ExitKind
-from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.interpreter.library import library
+from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
@@ -31,8 +31,8 @@ SIMPLE = {
 class Interpreter:
     """Predecodes pages on first use, runs handlers, and serves what they leave for.
 
-    `run(budget, breakpoints)` returns an `Exit`; `retired` counts since the engine was made. Pages that `memory` remaps or
-    the guest invalidates with IC IVAU are predecoded again.
+    `run(budget, breakpoints)` returns an `Exit`; `retired` counts since the engine was made. Pages that
+    `memory` remaps or the guest invalidates with IC IVAU are predecoded again.
     """
 
     def __init__(self, state: State, memory: Memory) -> None:
@@ -54,7 +54,7 @@ class Interpreter:
         state.set(layout.CODE_TABLE, self._code.address)
 
     def prepare(self) -> None:
-        """Compile the handlers of all code that is mapped now, at once rather than one by one as they are met."""
+        """Compile the handlers of all code that is mapped now, rather than one by one as they are met."""
         for region in self._memory.regions():
             if region.prot & Prot.X:
                 self._library.ensure_text(self._memory.peek(region.start, region.end - region.start))
@@ -88,7 +88,9 @@ class Interpreter:
         s = self._state
         if self._version != self._library.version:
             self._version = self._library.version
-            for offset, address in zip((layout.BUCKETS, layout.CANDIDATES, layout.DECODERS), self._library.tables):
+            for offset, address in zip(
+                (layout.BUCKETS, layout.CANDIDATES, layout.DECODERS), self._library.tables, strict=True
+            ):
                 s.set(offset, address)
         s.set(layout.HORIZON, self.retired + budget)
         s.set(layout.REMAINING, budget)
@@ -132,7 +134,7 @@ class Interpreter:
         self._library.ensure_words(np.array([word], np.uint32))
         return Exit(ExitKind.UNDEFINED) if self._library.version == known else None
 
-    # -- predecoded pages -----------------------------------------------------------------------------------------
+    # -- predecoded pages ------------------------------------------------------------------------------------
     def _pc_of(self, ip: int) -> int:
         base, _ = self._chunks[bisect_right(self._chunks, ip, key=lambda c: c[0]) - 1]
         index, offset = divmod(ip - base, PAGE_BYTES)
@@ -165,7 +167,7 @@ class Interpreter:
         self._free += [base + i * PAGE_BYTES for i in range(CHUNK_PAGES)]
 
     def _view(self, base: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-        at, chunk = self._chunks[bisect_right(self._chunks, base, key=lambda c: c[0]) - 1]
+        _, chunk = self._chunks[bisect_right(self._chunks, base, key=lambda c: c[0]) - 1]
         first = (base - chunk.ctypes.data) // 8
         return chunk[first : first + PAGE_SLOTS * SLOT // 8].reshape(PAGE_SLOTS, SLOT // 8)
 

@@ -1,7 +1,8 @@
 """The flags between handlers: four 64-bit values that hold N, Z, C and V without computing them.
 
-N is the sign of the first, Z whether the second is zero, C the lowest bit of the third, V the sign of the fourth. An instruction that
-sets flags passes its result on as it is; only an instruction that reads a flag computes it.
+N is the sign of the first, Z whether the second is zero, C the lowest bit of the third, V the sign of the
+fourth. An instruction that sets flags passes its result on as it is; only an instruction that reads a flag
+computes it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ def read(e: Emitter, facets: list[ir.Value]) -> list[ir.Value]:
     """N, Z, C, V as i1."""
     n, z, c, v = facets
     one = ir.IntType(1)
-    return [e.icmp_signed("<", n, ZERO), e.icmp_unsigned("==", z, ZERO), e.trunc(c, one), e.icmp_signed("<", v, ZERO)]
+    return [
+        e.icmp_signed("<", n, ZERO),
+        e.icmp_unsigned("==", z, ZERO),
+        e.trunc(c, one),
+        e.icmp_signed("<", v, ZERO),
+    ]
 
 
 def from_bits(e: Emitter, n: ir.Value, z: ir.Value, c: ir.Value, v: ir.Value) -> list[ir.Value]:

@@ -1,9 +1,10 @@
 """The handler library: every handler that was ever needed, compiled once, kept on disk and in this process.
 
-A *segment* is one object file with some handlers and the rows of the decode table that lead to them. Segments are files
-written under a temporary name and renamed, so that processes can share the directory; a damaged one is noticed by its checksum and
-built again. The directory's name is a hash of all that the code depends on. A process loads only the segments that its programs
-need; which ones those are is remembered per program, so a second start compiles nothing and reads little.
+A *segment* is one object file with some handlers and the rows of the decode table that lead to them. Segments
+are files written under a temporary name and renamed, so that processes can share the directory; a damaged one
+is noticed by its checksum and built again. The directory's name is a hash of all that the code depends on. A
+process loads only the segments that its programs need; which ones those are is remembered per program, so a
+second start compiles nothing and reads little.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Library:
         return self._buckets.ctypes.data, self._candidates.ctypes.data, self._decoders.ctypes.data
 
     def ensure(self, variants: Iterable[Variant], purpose: str = "") -> None:
-        """Load or compile those that are not there yet; `purpose` is logged with the number that are compiled."""
+        """Load or compile those that are not there yet; `purpose` is logged if any are compiled."""
         with self._lock:
             wanted = set(variants) - self._known
             if not wanted:
@@ -87,7 +88,7 @@ class Library:
         names = cache.read_checked(remembered)
         if names is not None and self._use_disk:
             with self._lock:
-                complete = all([self._load(name) for name in names.decode().split()])
+                complete = all(map(self._load, names.decode().split()))
                 self._refresh()
             if complete:
                 return
@@ -96,7 +97,7 @@ class Library:
         used = {self._index()[v] for v in variants & self._index().keys()}
         cache.write_checked(remembered, " ".join(sorted(used)).encode())
 
-    # -- segments -------------------------------------------------------------------------------------------------
+    # -- segments --------------------------------------------------------------------------------------------
     def _index(self) -> dict[Variant, str]:
         """Which segment on disk holds a handler; read once, then kept up to date by this process."""
         if self._on_disk is None:
@@ -135,7 +136,7 @@ class Library:
         self._rows.append(rows)
 
     def _refresh(self) -> None:
-        """Make the decode tables anew from all rows: bits 31:21 of the word, mask, value, number of the decoder."""
+        """Make the decode tables anew from all rows (see `Segment`)."""
         rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 4), np.uint32)
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
         edges = np.searchsorted(rows[:, 0], np.arange(KEYS + 1)).astype(np.uint32)
@@ -163,7 +164,9 @@ def _build(variants: Sequence[Variant]) -> list[Segment]:
 
 
 def _compile(name: str, variants: Sequence[Variant], rows: list[list[int]], text: str) -> Segment:
-    return Segment(name, list(variants), np.array(rows, np.uint32).reshape(-1, 4), native.compile_object(text))
+    return Segment(
+        name, list(variants), np.array(rows, np.uint32).reshape(-1, 4), native.compile_object(text)
+    )
 
 
 def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[list[int]], str]:
@@ -212,5 +215,7 @@ def variants_of(words: npt.NDArray[np.uint32]) -> set[Variant]:
 @functools.cache
 def library() -> Library:
     """The process's library."""
-    stamp = hashlib.blake2b(f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12).hexdigest()
+    stamp = hashlib.blake2b(
+        f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12
+    ).hexdigest()
     return Library(cache.versioned_directory("handlers", stamp))

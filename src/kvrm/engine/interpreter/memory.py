@@ -1,4 +1,4 @@
-"""Guest memory as handlers see it: a checked fast path, and careful functions for accesses that straddle pages."""
+"""Guest memory as handlers see it: a checked fast path, and a careful one across pages."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def _check(f: Function, address: ir.Value, access: str) -> ir.Value:
 
 
 def _parts(f: Function, address: ir.Value, size: int, access: str) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """An access that may straddle two pages, both checked: head, tail and how many bytes are on the second page.
+    """Head, tail and bytes on the second page of an access that may straddle two, both checked.
 
-    Head is the host address of `size` bytes of the first page, which end at its end if there is a second one; tail is that
-    of the second page's beginning (of the first page again, if there is none).
+    Head is the host address of `size` bytes of the first page, which end at its end if there is a second one;
+    tail is that of the second page's beginning (of the first page again, if there is none).
     """
     e = f.e
     first = _check(f, address, access)

@@ -1,4 +1,4 @@
-"""The interpreter's fixed native functions: entering, decoding a slot on first use, crossing pages, breakpoints."""
+"""The interpreter's fixed functions: entering, decoding on first use, crossing pages, breakpoints."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kvrm.machine import state as layout
 from kvrm.memory import PAGE, X_BIT
 
 CANDIDATE = 12
-"""Bytes of a candidate: mask, value and handler number, 32 bits each. A bucket is two 32-bit numbers: first candidate
-and the one after the last."""
+"""Bytes of a candidate: mask, value and handler number, 32 bits each. A bucket is two 32-bit numbers: first
+candidate and the one after the last."""
 
 
 def build_runtime(module: ir.Module) -> None:

@@ -15,7 +15,7 @@ Variant = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some handlers: object code, and rows (bits 31:21, mask, value, number of the variant) that lead to them.
+    """Some handlers: object code, and rows (bits 31:21, mask, value, variant number) that lead there.
 
     As bytes it is the length of a JSON head (8 bytes), the head, the rows, the code.
     """
@@ -41,7 +41,7 @@ class Segment:
 
     @staticmethod
     def peek(path: Path, skip: int) -> list[Variant]:
-        """The variants of a segment's file, `skip` bytes before it; OSError or ValueError if it is no segment."""
+        """The variants of a file, `skip` bytes before it; OSError or ValueError if it is no segment."""
         with path.open("rb") as file:
             file.seek(skip)
             size = int.from_bytes(file.read(8), "little")

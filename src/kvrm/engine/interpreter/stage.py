@@ -1,4 +1,4 @@
-"""The stage that turns a definition into an interpreter handler: fields are predecode values, the rest is LLVM code."""
+"""The stage that makes handlers of definitions: fields are predecode values, the rest is LLVM code."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ EVENTS = {
 class HandlerStage(Context):
     """Runs one variant of a definition over LLVM values and leaves a handler in the module.
 
-    The handler proper has no calls, so that LLVM needs no stack frame in it. An access that is not on one filled page with
-    the right permission continues in the handler's *slow* twin, which is the same definition over the careful access
-    functions.
+    The handler proper has no calls, so that LLVM needs no stack frame in it. An access that is not on one
+    filled page with the right permission continues in the handler's *slow* twin, which is the same definition
+    over the careful access functions.
     """
 
     level = 2
@@ -53,7 +53,7 @@ class HandlerStage(Context):
         self._fpcr = False
         self.touches_memory = False
 
-    # -- building -------------------------------------------------------------------------------------------------
+    # -- building --------------------------------------------------------------------------------------------
     def build(self, definition: Definition, statics: Sequence[int]) -> None:
         """Emit the handler's body."""
         known = dict(zip((f.name for f in definition.statics), statics, strict=True))
@@ -69,8 +69,10 @@ class HandlerStage(Context):
         """The handler."""
         return self._f.fn
 
-    def decoder(self, module: ir.Module, name: str, definition: Definition, near: HandlerStage | None) -> ir.Function:
-        """The function that fills a slot from a word and its address: this handler (or `near`) and its operands."""
+    def decoder(
+        self, module: ir.Module, name: str, definition: Definition, near: HandlerStage | None
+    ) -> ir.Function:
+        """The function that fills a slot from a word and its address: handler and operands."""
         fn = ir.Function(module, DECODER, name)
         fn.linkage = "internal"
         word, pc, slot = fn.args
@@ -152,8 +154,10 @@ class HandlerStage(Context):
         offset = (target & 4095).trunc(32) * SLOT_PER_PC
         f.advance(e.at(slots, e.zext(self.value(offset), I64)))
 
-    # -- values ---------------------------------------------------------------------------------------------------
-    def apply(self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]) -> Node:
+    # -- values ----------------------------------------------------------------------------------------------
+    def apply(
+        self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
+    ) -> Node:
         """Emit a primitive."""
         values = [self.value(a) for a in args]
         return RunNode(self, row.emit(self._f.e, integer(width, lanes), *values, *attrs), row.name, args)
@@ -209,7 +213,7 @@ class HandlerStage(Context):
     def _wrap(self, value: ir.Value, width: int) -> Bits:
         return Bits(width, RunNode(self, value))
 
-    # -- the machine ----------------------------------------------------------------------------------------------
+    # -- the machine -----------------------------------------------------------------------------------------
     @property
     def pc(self) -> Bits:
         """The address, a predecode value."""
@@ -280,7 +284,7 @@ class HandlerStage(Context):
         """Store to the state."""
         self._f.e.store_at(self.value(value), self._f.state, layout.SYSTEM_OFFSET + 8 * register)
 
-    # -- memory ---------------------------------------------------------------------------------------------------
+    # -- memory ----------------------------------------------------------------------------------------------
     def read_memory(self, address: Bits, n: int) -> Bits:
         """On the fast path one page-table entry is checked; anything unusual goes to the slow twin."""
         self.touches_memory = True
@@ -332,7 +336,9 @@ def _operand_width(width: int) -> int:
     raise StagingError(f"an operand of {width} bits")
 
 
-def build_handler(module: ir.Module, name: str, definition: Definition, statics: Sequence[int]) -> ir.Function:
+def build_handler(
+    module: ir.Module, name: str, definition: Definition, statics: Sequence[int]
+) -> ir.Function:
     """Emit one variant's handlers; the decoder that chooses among them and fills the slot."""
 
     def build(into: ir.Module, suffix: str, slow: ir.Function | None, near: bool = False) -> HandlerStage:

@@ -11,7 +11,6 @@ from kvrm.isa.a64 import (  # noqa: F401 - importing a group registers its defin
     loads_stores_pair,
     loads_stores_register,
     loads_stores_simd_structures,
-    system,
     simd_across_lanes,
     simd_by_element,
     simd_copy,
@@ -26,12 +25,21 @@ from kvrm.isa.a64 import (  # noqa: F401 - importing a group registers its defin
     simd_three_different,
     simd_three_same,
     simd_two_reg_misc,
+    system,
 )
 from kvrm.isa.assembly import disassemble
-from kvrm.isa.decoder import decode, decode_many, definition_for
 from kvrm.isa.check import check_once
+from kvrm.isa.decoder import decode, decode_many, definition_for
 from kvrm.isa.definition import Definition, definition_of, definitions
 
-__all__ = ["Definition", "decode", "decode_many", "definition_for", "definition_of", "definitions", "disassemble"]
+__all__ = [
+    "Definition",
+    "decode",
+    "decode_many",
+    "definition_for",
+    "definition_of",
+    "definitions",
+    "disassemble",
+]
 
 check_once()

@@ -8,7 +8,7 @@ from kvrm.isa.context import Context, Event, System
 from kvrm.isa.definition import Alias, Decoded, Static, insn
 from kvrm.values import Bits, bits, concat
 
-# -- Conditional branch, compare and branch, test and branch ------------------------------------------------------------
+# -- Conditional branch, compare and branch, test and branch -------------------------------------------------
 
 
 def _target(d: Decoded, value: int, width: int) -> str:
@@ -79,7 +79,7 @@ def tbnz(m: Context, b5: Bits, b40: Bits, imm14: Bits, Rt: Bits) -> None:
     m.branch(relative(m, imm14), _tested(m, b5, b40, Rt))
 
 
-# -- Unconditional branch -----------------------------------------------------------------------------------------------
+# -- Unconditional branch ------------------------------------------------------------------------------------
 
 
 @insn("B", "0 00101 imm26:26", "b {imm26:label26}")
@@ -115,7 +115,7 @@ def ret(m: Context, Rn: Bits) -> None:
     m.branch(m.x[Rn, 64])
 
 
-# -- Exception generation -----------------------------------------------------------------------------------------------
+# -- Exception generation ------------------------------------------------------------------------------------
 
 
 @insn("SVC", "11010100 000 imm16:16 000 01", "svc {imm16:imm}")

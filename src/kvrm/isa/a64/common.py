@@ -56,7 +56,7 @@ def replicate_ones(n: int, esize: int) -> int:
 
 
 def decode_bit_masks(n_bit: Bits, imms: Bits, immr: Bits, n: int) -> tuple[Bits, Bits]:
-    """DecodeBitMasks(): wmask and tmask of n bits. The element size is a known number in each arm of a selection."""
+    """DecodeBitMasks(): wmask and tmask of n bits, selected among the element sizes."""
     level = (n_bit.zext(7).lsl(6) | (~imms).zext(7)).clz()
     wmask = tmask = bits(n, 0)
     for size_log in range(1, 7):
@@ -66,7 +66,9 @@ def decode_bit_masks(n_bit: Bits, imms: Bits, immr: Bits, n: int) -> tuple[Bits,
         last, rotate = imms & (esize - 1), immr & (esize - 1)
         full = (1 << esize) - 1
         welem = _ones(last, n) & full
-        rotated = (welem.lsr(rotate.zext(n)) | welem.lsl((bits(n, esize) - rotate.zext(n)) & (2 * esize - 1))) & full
+        rotated = (
+            welem.lsr(rotate.zext(n)) | welem.lsl((bits(n, esize) - rotate.zext(n)) & (2 * esize - 1))
+        ) & full
         top = (last - rotate) & (esize - 1)
         each = replicate_ones(n, esize)
         here = level.eq(6 - size_log)

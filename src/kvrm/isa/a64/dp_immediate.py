@@ -8,7 +8,7 @@ from kvrm.isa.context import Context
 from kvrm.isa.definition import Alias, Decoded, Static, insn
 from kvrm.values import Bits, bits, concat, cond
 
-# -- PC-relative addressing ---------------------------------------------------------------------------------------------
+# -- PC-relative addressing ----------------------------------------------------------------------------------
 
 
 @printer
@@ -33,7 +33,7 @@ def adrp(m: Context, immlo: Bits, immhi: Bits, Rd: Bits) -> None:
     m.x[Rd, 64] = (m.pc & ~4095) + concat(immhi, immlo, bits(12, 0)).sext(64)
 
 
-# -- Add/subtract (immediate) ---------------------------------------------------------------------------------------------
+# -- Add/subtract (immediate) --------------------------------------------------------------------------------
 
 
 @printer
@@ -61,7 +61,9 @@ def add_imm(m: Context, sf: Static, sh: Bits, imm12: Bits, Rn: Bits, Rd: Bits) -
     m.xsp[Rd, n] = m.xsp[Rn, n] + _imm12(imm12, sh, n)
 
 
-@insn("SUB (immediate)", "sf 1 0 100010 sh imm12:12 Rn:5 Rd:5", "sub {Rd:Rsp}, {Rn:Rsp}, {imm12:imm}{sh:lsl12}")
+@insn(
+    "SUB (immediate)", "sf 1 0 100010 sh imm12:12 Rn:5 Rd:5", "sub {Rd:Rsp}, {Rn:Rsp}, {imm12:imm}{sh:lsl12}"
+)
 def sub_imm(m: Context, sf: Static, sh: Bits, imm12: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
     m.xsp[Rd, n] = m.xsp[Rn, n] - _imm12(imm12, sh, n)
@@ -89,10 +91,12 @@ def subs_imm(m: Context, sf: Static, sh: Bits, imm12: Bits, Rn: Bits, Rd: Bits) 
     m.x[Rd, n], m.flags = sub_flags(m.xsp[Rn, n], _imm12(imm12, sh, n))
 
 
-# -- Logical (immediate) --------------------------------------------------------------------------------------------------
+# -- Logical (immediate) -------------------------------------------------------------------------------------
 
 RESERVED_MASKS = " | ".join(
-    ["sf=0 N=1", "N=1 imms=111111"] + [f"N=0 imms={'1' * k}0{'1' * (5 - k)}" for k in range(5)] + ["N=0 imms=11111x"]
+    ["sf=0 N=1", "N=1 imms=111111"]
+    + [f"N=0 imms={'1' * k}0{'1' * (5 - k)}" for k in range(5)]
+    + ["N=0 imms=11111x"]
 )
 
 
@@ -169,7 +173,7 @@ def ands_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, 
     m.x[Rd, n] = result
 
 
-# -- Move wide (immediate) ------------------------------------------------------------------------------------------------
+# -- Move wide (immediate) -----------------------------------------------------------------------------------
 
 
 @printer
@@ -223,14 +227,16 @@ def movz(m: Context, sf: Static, hw: Bits, imm16: Bits, Rd: Bits) -> None:
     m.x[Rd, n] = imm16.zext(n).lsl(hw.zext(n) * 16)
 
 
-@insn("MOVK", "sf 11 100101 hw:2 imm16:16 Rd:5", "movk {Rd:R}, {imm16:imm}{hw:lsl16}", unallocated="sf=0 hw=1x")
+@insn(
+    "MOVK", "sf 11 100101 hw:2 imm16:16 Rd:5", "movk {Rd:R}, {imm16:imm}{hw:lsl16}", unallocated="sf=0 hw=1x"
+)
 def movk(m: Context, sf: Static, hw: Bits, imm16: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
     at = hw.zext(n) * 16
     m.x[Rd, n] = (m.x[Rd, n] & ~bits(n, 0xFFFF).lsl(at)) | imm16.zext(n).lsl(at)
 
 
-# -- Bitfield -------------------------------------------------------------------------------------------------------------
+# -- Bitfield ------------------------------------------------------------------------------------------------
 
 BITFIELD = "N immr:6 imms:6 Rn:5 Rd:5"
 NOT_BITFIELD = "sf=0 N=1 | sf=1 N=0 | sf=0 immr=1xxxxx | sf=0 imms=1xxxxx"
@@ -328,7 +334,7 @@ def ubfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: 
     m.x[Rd, n] = m.x[Rn, n].ror(immr.zext(n)) & (wmask & tmask)
 
 
-# -- Extract --------------------------------------------------------------------------------------------------------------
+# -- Extract -------------------------------------------------------------------------------------------------
 
 
 @insn(

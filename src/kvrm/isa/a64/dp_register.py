@@ -9,7 +9,7 @@ from kvrm.isa.definition import Alias, Decoded, Static, insn
 from kvrm.values import Bits
 from kvrm.values import cond as choose
 
-# -- Shifted and extended operands ----------------------------------------------------------------------------------------
+# -- Shifted and extended operands ---------------------------------------------------------------------------
 
 
 @printer
@@ -44,13 +44,15 @@ def extend_operand(m: Context, Rm: Bits, option: int, imm3: Bits, n: int) -> Bit
     return (value.sext(n) if option & 4 else value.zext(n)).lsl(imm3.zext(n))
 
 
-# -- Logical (shifted register) -------------------------------------------------------------------------------------------
+# -- Logical (shifted register) ------------------------------------------------------------------------------
 
 LOGICAL = "01010 shift:2 {} Rm:5 imm6:6 Rn:5 Rd:5"
 NO_WIDE_SHIFT = "sf=0 imm6=1xxxxx"
 
 
-def _logical(m: Context, sf: Static, shift: Static, Rm: Bits, imm6: Bits, Rn: Bits, Rd: Bits, op: str) -> None:
+def _logical(
+    m: Context, sf: Static, shift: Static, Rm: Bits, imm6: Bits, Rn: Bits, Rd: Bits, op: str
+) -> None:
     n = 64 if sf else 32
     a, b = m.x[Rn, n], shift_operand(m, Rm, shift, imm6, n)
     if op in ("bic", "orn", "eon", "bics"):
@@ -91,7 +93,7 @@ for _opc, _n, _op in (
         op=_op,
     )(_logical)
 
-# -- Add/subtract (shifted register, extended register) -------------------------------------------------------------------
+# -- Add/subtract (shifted register, extended register) ------------------------------------------------------
 
 SHIFTED = "01011 shift:2 0 Rm:5 imm6:6 Rn:5 Rd:5"
 EXTENDED = "01011 00 1 Rm:5 option:3 imm3:3 Rn:5 Rd:5"
@@ -99,9 +101,7 @@ NO_ROR = f"shift=11 | {NO_WIDE_SHIFT}"
 NO_BIG_SHIFT = "imm3=11x | imm3=101"
 
 
-@insn(
-    "ADD (shifted register)", f"sf 0 0 {SHIFTED}", "add {Rd:R}, {Rn:R}, {:shifted}", unallocated=NO_ROR
-)
+@insn("ADD (shifted register)", f"sf 0 0 {SHIFTED}", "add {Rd:R}, {Rn:R}, {:shifted}", unallocated=NO_ROR)
 def add_shift(m: Context, sf: Static, shift: Static, Rm: Bits, imm6: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
     m.x[Rd, n] = m.x[Rn, n] + shift_operand(m, Rm, shift, imm6, n)
@@ -192,7 +192,7 @@ def subs_ext(m: Context, sf: Static, Rm: Bits, option: Static, imm3: Bits, Rn: B
     m.x[Rd, n], m.flags = sub_flags(m.xsp[Rn, n], extend_operand(m, Rm, option, imm3, n))
 
 
-# -- Add/subtract (with carry) --------------------------------------------------------------------------------------------
+# -- Add/subtract (with carry) -------------------------------------------------------------------------------
 
 CARRY = "11010000 Rm:5 000000 Rn:5 Rd:5"
 
@@ -223,7 +223,7 @@ for _bits, _op, _subtract, _sets in (
         sets=_sets,
     )(_carry)
 
-# -- Conditional compare ----------------------------------------------------------------------------------------------------
+# -- Conditional compare -------------------------------------------------------------------------------------
 
 
 def _compare_if(m: Context, condition: int, a: Bits, b: Bits, nzcv: Bits, negative: bool) -> None:
@@ -233,12 +233,16 @@ def _compare_if(m: Context, condition: int, a: Bits, b: Bits, nzcv: Bits, negati
     m.flags = n, z, c, v
 
 
-def _ccmp_register(m: Context, sf: Static, Rm: Bits, cond: Static, Rn: Bits, nzcv: Bits, negative: bool) -> None:
+def _ccmp_register(
+    m: Context, sf: Static, Rm: Bits, cond: Static, Rn: Bits, nzcv: Bits, negative: bool
+) -> None:
     n = 64 if sf else 32
     _compare_if(m, cond, m.x[Rn, n], m.x[Rm, n], nzcv, negative)
 
 
-def _ccmp_immediate(m: Context, sf: Static, imm5: Bits, cond: Static, Rn: Bits, nzcv: Bits, negative: bool) -> None:
+def _ccmp_immediate(
+    m: Context, sf: Static, imm5: Bits, cond: Static, Rn: Bits, nzcv: Bits, negative: bool
+) -> None:
     n = 64 if sf else 32
     _compare_if(m, cond, m.x[Rn, n], imm5.zext(n), nzcv, negative)
 
@@ -259,7 +263,7 @@ for _bit, _op in (("0", "ccmn"), ("1", "ccmp")):
         negative=_op == "ccmn",
     )(_ccmp_immediate)
 
-# -- Conditional select -----------------------------------------------------------------------------------------------------
+# -- Conditional select --------------------------------------------------------------------------------------
 
 SELECT = "11010100 Rm:5 cond:4 0 {} Rn:5 Rd:5"
 
@@ -300,7 +304,7 @@ for _bit, _bit2, _op in (("0", "0", "csel"), ("0", "1", "csinc"), ("1", "0", "cs
         op=_op,
     )(_select)
 
-# -- Data-processing (1 source) ---------------------------------------------------------------------------------------------
+# -- Data-processing (1 source) ------------------------------------------------------------------------------
 
 ONE_SOURCE = "1 0 11010110 00000 {} Rn:5 Rd:5"
 
@@ -345,7 +349,7 @@ def cls(m: Context, sf: Static, Rn: Bits, Rd: Bits) -> None:
     m.x[Rd, n] = (value ^ value.asr(1)).clz() - 1
 
 
-# -- Data-processing (2 source) ---------------------------------------------------------------------------------------------
+# -- Data-processing (2 source) ------------------------------------------------------------------------------
 
 TWO_SOURCE = "0 0 11010110 Rm:5 {} Rn:5 Rd:5"
 
@@ -377,7 +381,7 @@ for _code, _op in (("001000", "lsl"), ("001001", "lsr"), ("001010", "asr"), ("00
         op=_op,
     )(_variable_shift)
 
-# -- Data-processing (3 source) ---------------------------------------------------------------------------------------------
+# -- Data-processing (3 source) ------------------------------------------------------------------------------
 
 THREE_SOURCE = "00 11011 {} Rm:5 {} Ra:5 Rn:5 Rd:5"
 
