@@ -8,6 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+
+from kvrm.errors import ProgramError
+from kvrm.linux import Process
+from kvrm.linux.elf import executable_segments, name_at, parse, symbols
+from kvrm.linux.loader import ARGUMENT_LIMIT, MMAP_TOP, PIE_BASE, STACK_BASE, STACK_TOP
+from kvrm.memory import PAGE, Memory, Prot
 from linux_tools import (
     DYN,
     EXEC,
@@ -18,18 +24,12 @@ from linux_tools import (
     STACK,
     Elf,
     Guest,
+    R,
     Registers,
     Segment,
-    R,
     W,
     X,
 )
-
-from kvrm.errors import ProgramError
-from kvrm.linux import Process
-from kvrm.linux.elf import executable_segments, name_at, parse, symbols
-from kvrm.linux.loader import ARGUMENT_LIMIT, MMAP_TOP, PIE_BASE, STACK_BASE, STACK_TOP
-from kvrm.memory import PAGE, Memory, Prot
 
 SLOWEST = 2.0
 """Seconds that no file may take, on a busy machine; sound ones take milliseconds."""
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_said_in_one_line(data: bytes, reason: str) -> None:
 def test_dynamic_programs_are_refused() -> None:
     name = b"/lib/ld-linux-aarch64.so.1\0"
     segments = [Segment(), Segment(kind=INTERP, offset=0x900, filesz=len(name))]
-    with pytest.raises(ProgramError, match="dynamic programs are not supported yet.*ld-linux-aarch64"):
+    with pytest.raises(ProgramError, match=r"dynamic programs are not supported yet.*ld-linux-aarch64"):
         _start(Elf(segments, patches={0x900: name}).data())
 
 
@@ -195,10 +195,9 @@ def test_arguments_environment_and_auxiliary_vector(tmp_path: Path) -> None:
     vector = _auxv(memory, sp)
     process = guest.process
     uid, gid = process.credentials.uid, process.credentials.gid
-    assert {key: vector[key] for key in (3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 23, 26)} == {
-        **{3: 0x400040, 4: 56, 5: 2, 6: 4096, 7: 0, 8: 0, 9: 0x400800, 11: uid, 12: uid, 13: gid, 14: gid},
-        **{16: 3, 17: 100, 23: 0, 26: 0},
-    }
+    expected = {3: 0x400040, 4: 56, 5: 2, 6: 4096, 7: 0, 8: 0, 9: 0x400800, 16: 3, 17: 100, 23: 0, 26: 0}
+    expected |= {11: uid, 12: uid, 13: gid, 14: gid}
+    assert {key: vector[key] for key in expected} == expected
     assert memory.read_cstring(vector[15]) == b"aarch64"
     assert memory.read_cstring(vector[31]) == b"/program"
     assert 33 not in vector  # no vDSO

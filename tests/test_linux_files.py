@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from linux_tools import AT_FDCWD, BUFFER, SCRATCH_SIZE, U64, Elf, Guest
 
 from kvrm.errors import UsageError
 from kvrm.linux.process import EPOCH
+from linux_tools import AT_FDCWD, BUFFER, SCRATCH_SIZE, U64, Elf, Guest
 
 RDONLY, WRONLY, RDWR, CREAT, EXCL, TRUNC, APPEND = 0, 1, 2, 0o100, 0o200, 0o1000, 0o2000
 DIRECTORY, NOFOLLOW, PATH, TMPFILE = 0o40000, 0o100000, 0o10000000, 0o20040000

@@ -8,16 +8,16 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from linux_tools import AT_FDCWD, BUFFER, NOWHERE, U64, Guest
 
 from kvrm.linux import Exited, Killed, Process, Stopped
 from kvrm.linux.names import name_of
 from kvrm.linux.process import EPOCH
 from kvrm.linux.syscall_table import TABLE, markdown
+from kvrm.memory import Memory
+from linux_tools import AT_FDCWD, BUFFER, NOWHERE, U64, Elf, Guest, Registers
 
 CLOEXEC, NONBLOCK = 0o2000000, 0o4000
 SECOND = 1_000_000_000
@@ -40,6 +40,13 @@ class TestStreams:
         assert guest.call("lseek", 0, 0, 1) == -E.ESPIPE
         assert guest.call("write", 0, "x", 1) == -E.EBADF
         assert guest.call("read", 1, BUFFER, 1) == -E.EBADF
+
+    def test_captured_output_is_limited(self, guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kvrm.linux.files.streams.OUTPUT_LIMIT", 5)
+        assert guest.call("write", 1, "12345", 5) == 5
+        stop = guest.attempt("write", 1, "6", 1)
+        assert isinstance(stop, Stopped)
+        assert stop.reason.startswith("more than 5 bytes of output")
 
     def test_no_input_is_empty(self, tmp_path: Path) -> None:
         assert Guest(tmp_path).call("read", 0, BUFFER, 1) == 0
@@ -494,12 +501,7 @@ def test_numbers_are_those_of_the_kernel_headers() -> None:
         assert known[number] == row.name == name_of(number)
 
 
-@pytest.mark.parametrize("make", [lambda p: p.snapshot(), lambda p: p.captured(1)])
-def test_a_process_that_was_not_started_can_be_asked(
-    tmp_path: Path, make: Callable[[Process], object]
-) -> None:
-    from linux_tools import Elf, Registers
-
-    from kvrm.memory import Memory
-
-    assert make(Process(Memory(), Registers(), program=Elf().data(), cwd=tmp_path)) is not None
+def test_a_process_that_was_not_started_can_be_asked(tmp_path: Path) -> None:
+    process = Process(Memory(), Registers(), program=Elf().data(), cwd=tmp_path)
+    process.restore(process.snapshot())
+    assert process.captured(1) == b""

@@ -1,4 +1,4 @@
-"""Names of all system calls of the generic ABI (asm-generic/unistd.h), for traces of those that are missing."""
+"""Names of all system calls of the generic ABI (asm-generic/unistd.h), those that are missing here too."""
 
 from __future__ import annotations
 

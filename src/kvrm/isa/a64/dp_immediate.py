@@ -141,7 +141,7 @@ def and_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, R
     "sf 01 100100 N immr:6 imms:6 Rn:5 Rd:5",
     "orr {Rd:Rsp}, {Rn:R}, {:bitmask}",
     unallocated=RESERVED_MASKS,
-    aliases=[Alias("mov {Rd:Rsp}, {:bitmask}", lambda d: d.Rn == 31 and not _move_wide_preferred(d))],
+    aliases=[Alias("mov {Rd:Rsp}, {:mov_bitmask}", lambda d: d.Rn == 31 and not _move_wide_preferred(d))],
 )
 def orr_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -182,17 +182,28 @@ def lsl16(d: Decoded, hw: int) -> str:
     return f", lsl #{16 * hw}" if hw else ""
 
 
+def _signed(d: Decoded, value: int) -> str:
+    """A value of the register's size, as MOV shows it."""
+    width = 64 if d.sf else 32
+    return number(signed_field(value & (1 << width) - 1, width))
+
+
 @printer
 def movz_value(d: Decoded, _: int) -> str:
     """The value that MOVZ makes."""
-    return number(d.imm16 << 16 * d.hw)
+    return _signed(d, d.imm16 << 16 * d.hw)
 
 
 @printer
 def movn_value(d: Decoded, _: int) -> str:
-    """The value that MOVN makes, signed."""
-    width = 64 if d.sf else 32
-    return number(signed_field(~(d.imm16 << 16 * d.hw) & (1 << width) - 1, width))
+    """The value that MOVN makes."""
+    return _signed(d, ~(d.imm16 << 16 * d.hw))
+
+
+@printer
+def mov_bitmask(d: Decoded, _: int) -> str:
+    """The value that ORR with the zero register makes."""
+    return _signed(d, bit_mask(d.N, d.imms, d.immr, 64))
 
 
 def _movz_is_mov(d: Decoded) -> bool:

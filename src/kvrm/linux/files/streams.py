@@ -9,19 +9,21 @@ import select
 import stat
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import NodeCopies
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
-from kvrm.linux.outcome import deadlock
+from kvrm.linux.outcome import Finish, Stopped, deadlock
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _T = TypeVar("_T")
+OUTPUT_LIMIT: Final = 1 << 30
+"""Most bytes that one stream captures."""
 _PIPE_DEVICE = 12
 _STREAM_INODE = 1
 
@@ -54,7 +56,10 @@ class BytesInput(OpenFile):
 
 
 class Capture(OpenFile):
-    """Standard output or error into a bytearray. To the guest it is a pipe."""
+    """Standard output or error into a bytearray. To the guest it is a pipe.
+
+    More than OUTPUT_LIMIT bytes end the run: they would fill the host's memory.
+    """
 
     def __init__(self, data: bytearray, number: int) -> None:
         super().__init__(abi.O_WRONLY, b"pipe:[%d]" % (_STREAM_INODE + number))
@@ -65,6 +70,9 @@ class Capture(OpenFile):
         return _pipe_stat(_STREAM_INODE + self._number)
 
     def write(self, process: Process, data: bytes) -> int:
+        if len(self._data) + len(data) > OUTPUT_LIMIT:
+            reason = f"more than {OUTPUT_LIMIT} bytes of output to capture; pass a file as stdout or stderr"
+            raise Finish(Stopped(reason))
         self._data += data
         return len(data)
 
