@@ -66,7 +66,7 @@ PINNED = {
 def qemu(tmp_path_factory) -> QemuOracle:
     if reason := QemuOracle.unavailable():
         pytest.skip(reason)
-    return QemuOracle(cpu="cortex-a57")
+    return QemuOracle(cpu="max")
 
 
 def compare(d: Definition, want: Outcome, got: Outcome) -> list[str]:

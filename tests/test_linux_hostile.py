@@ -138,7 +138,7 @@ def test_no_arguments_do_harm(tmp_path: Path, seed: int) -> None:
     before = _state(tmp_path)
     succeeded = Fuzzer(seed, guest).run(CALLS)
     assert _state(tmp_path) == before
-    assert len(succeeded) > 110, f"seed {seed}: only {sorted(succeeded)} succeeded"
+    assert len(succeeded) > 100, f"seed {seed}: only {sorted(succeeded)} succeeded"
     assert guest.process.files.budget.used <= 1 << 20
     assert guest.memory.private_bytes <= LIMIT
     assert len(os.listdir("/proc/self/fd")) < 300

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -109,6 +109,24 @@ class Emitter(ir.IRBuilder):
         """The same bits, hidden from the optimiser: rare uses as integers leave it a number elsewhere."""
         number = self.real(value)
         return self.bitcast(self.intrinsic("arithmetic.fence", number.type, number), value.type)
+
+    def looked_up(self, t: ir.Type, name: str, entries: Sequence[int], index: ir.Value) -> ir.Value:
+        """The entries, of type `t`, at the numbers `index` (lane by lane) of the module's constant table `name`."""
+        if not isinstance(t, ir.VectorType):
+            return self.load(self.gep(self._table(t, name, entries), [self.zext(index, I64)], source_etype=t), typ=t)
+        out = ir.Constant(t, ir.Undefined)
+        for i in range(t.count):
+            one = self.looked_up(t.element, name, entries, self.extract_element(index, self.index(i)))
+            out = self.insert_element(out, one, self.index(i))
+        return out
+
+    def _table(self, t: ir.Type, name: str, entries: Sequence[int]) -> ir.GlobalVariable:
+        if name in self.module.globals:
+            return self.module.globals[name]
+        table = ir.GlobalVariable(self.module, ir.ArrayType(t, len(entries)), name)
+        table.linkage, table.global_constant, table.unnamed_addr = "internal", True, True
+        table.initializer = ir.Constant(table.value_type, [ir.Constant(t, v) for v in entries])
+        return table
 
     def any(self, flags: ir.Value) -> ir.Value:
         """One i1: whether a lane of `flags` (i1 or lanes of i1) is set."""

@@ -7,6 +7,7 @@ from collections.abc import Set
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Decoded
+from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import AccessKind, AlignmentFault, GuestFault, Memory, untagged
@@ -28,9 +29,9 @@ class Reference(Context):
     access memory first.
     """
 
-    def __init__(self, state: State, memory: Memory) -> None:
+    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__()
-        self._state, self._memory = state, memory
+        self._state, self._memory, self._features = state, memory, features
         self._next = 0
         self._event: Exit | None = None
 
@@ -47,7 +48,7 @@ class Reference(Context):
         try:
             word = self._fetch()
             d = decode(word)
-            if d is None:
+            if d is None or (d.definition.feature and d.definition.feature not in self._features):
                 return Exit(ExitKind.UNDEFINED)
             self._next = s.pc + 4 & MASK
             left = self._run(d)
@@ -151,9 +152,9 @@ class Reference(Context):
 class ReferenceEngine:
     """`Reference` as an engine: the same `run` as the interpreter's."""
 
-    def __init__(self, state: State, memory: Memory) -> None:
+    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state = state
-        self._reference = Reference(state, memory)
+        self._reference = Reference(state, memory, features)
         self.retired = 0
 
     def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:

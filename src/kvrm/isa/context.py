@@ -28,6 +28,9 @@ class System(IntEnum):
     TPIDRRO_EL0 = 3
     MONITOR_ADDRESS = 4
     MONITOR_SIZE = 5
+    ID_AA64PFR0_EL1 = 6
+    ID_AA64ISAR0_EL1 = 7
+    ID_AA64ISAR1_EL1 = 8
 
 
 class _General:

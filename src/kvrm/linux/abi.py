@@ -226,7 +226,3 @@ AT_SECURE: Final = 23
 AT_RANDOM: Final = 25
 AT_HWCAP2: Final = 26
 AT_EXECFN: Final = 31
-
-# asm/hwcap.h
-HWCAP_FP: Final = 1
-HWCAP_ASIMD: Final = 2

@@ -38,6 +38,7 @@ class Identity:
     uid: int
     gid: int
     hwcap: int
+    hwcap2: int
     random: bytes
 
 
@@ -150,7 +151,7 @@ def _build_stack(
         (abi.AT_EGID, identity.gid),
         (abi.AT_SECURE, 0),
         (abi.AT_RANDOM, random),
-        (abi.AT_HWCAP2, 0),
+        (abi.AT_HWCAP2, identity.hwcap2),
         (abi.AT_EXECFN, addresses[-1]),
         (abi.AT_PLATFORM, platform),
         (abi.AT_NULL, 0),

@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from kvrm.errors import UsageError
+from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
@@ -33,7 +34,6 @@ EPOCH: Final = 1_704_067_200
 """The guest's time at its first instruction: 2024-01-01 00:00:00 UTC, in seconds since 1970."""
 PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
-HWCAP: Final = abi.HWCAP_FP | abi.HWCAP_ASIMD
 _LAST_TIME: Final = (1 << 63) - 1
 
 Text = str | bytes
@@ -58,7 +58,8 @@ class Process:
     is (by its descriptor, unbuffered, if it has one). `stdout` and `stderr` None are captured in the
     bytearrays of these names. The guest sees files below `root` (if given) at `/`, and the directory `cwd`
     (the host's current one if None) at its own path; its changes stay in memory, at most `overlay_limit`
-    bytes, except below `rw`. `seed` decides all random bytes, `hwcap` is AT_HWCAP.
+    bytes, except below `rw`. `seed` decides all random bytes, `features` are those of
+    the processor (`kvrm.isa.features`).
 
     Time is virtual: one nanosecond for each instruction retired, and sleeping skips it. The same arguments
     and files give the same run.
@@ -81,7 +82,7 @@ class Process:
         rw: Path | str | None = None,
         cwd: Path | str | None = None,
         seed: int = 0,
-        hwcap: int = HWCAP,
+        features: frozenset[str] = CORTEX_A76,
         overlay_limit: int = OVERLAY_LIMIT,
     ) -> None:
         self.memory = memory
@@ -112,7 +113,7 @@ class Process:
             output_stream(stderr, self.stderr, 2),
         ]
         self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
-        self._hwcap = hwcap
+        self.features = features
         self._trace = "sys" in os.environ.get("KVRM_TRACE", "").split(",")
         self.loaded: Loaded = Loaded(0, 0, 0, b"")
 
@@ -122,7 +123,8 @@ class Process:
         """Load the program, and set pc and sp to its first instruction and stack."""
         executable = parse(self._program.data, os.fsdecode(self._program.name))
         interpreter = find_interpreter(self, executable)
-        identity = Identity(self.credentials.uid, self.credentials.gid, self._hwcap, self.random_bytes(16))
+        user, group = self.credentials.uid, self.credentials.gid
+        identity = Identity(user, group, *hwcaps(self.features), self.random_bytes(16))
         self.loaded = load(
             self.memory, executable, interpreter, self.argv, self.envp, self._program.path, identity
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from kvrm.errors import HostError, KvrmError, UsageError
 from kvrm.isa.context import System
+from kvrm.isa.features import feature_set, identification
 from kvrm.machine.result import Fault, Result, Stop
 from kvrm.machine.state import State
 from kvrm.machine.views import MemoryView
@@ -53,9 +54,10 @@ class Machine:
 
     Without a program it is bare: `write_memory`, set registers and pc, `run`; SVC stops it.
 
-    `engine` is "interpreter" or "reference" (default: KVRM_ENGINE, else the interpreter). `memory_limit`
-    bounds private guest memory in bytes; `seed` is what the guest's random numbers come from. Raises
-    ProgramError and UsageError.
+    `features` decides what the machine has: "armv8.0", "cortex-a76" (the default), "all", or names such as
+    "FEAT_LSE" (`kvrm.isa.features`). `engine` is "interpreter" or "reference" (default: KVRM_ENGINE, else the
+    interpreter). `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random
+    numbers come from. Raises ProgramError and UsageError.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Machine:
         engine: str | None = None,
         root: str | os.PathLike[str] | None = None,
         rw: str | os.PathLike[str] | None = None,
+        features: str | Iterable[str] | None = None,
         memory_limit: int = 4 << 30,
         seed: int = 0,
     ) -> None:
@@ -78,6 +81,9 @@ class Machine:
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
         self.engine = _engine_name(engine)
+        self.features = _feature_set(features)
+        for register, value in identification(self.features).items():
+            self.state.set_system(register, value)
         self._process = None
         self._over: Result | None = None
         if program is not None:
@@ -95,9 +101,10 @@ class Machine:
                 root=None if root is None else Path(root),
                 rw=None if rw is None else Path(rw),
                 seed=seed,
+                features=self.features,
             )
             self._process.start()
-        self._engine = _make_engine(self.engine, self.state, self._memory, program is not None)
+        self._engine = _make_engine(self, self._memory, program is not None)
         self._memory.on_remap = self._engine.invalidate
 
     # -- registers -------------------------------------------------------------------------------------------
@@ -326,16 +333,24 @@ def _engine_name(engine: str | None) -> str:
     return name
 
 
-def _make_engine(name: str, state: State, memory: Memory, program: bool) -> Any:
+def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
+    try:
+        return feature_set(features)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
+    state, features = machine.state, machine.features
     trace = os.environ.get("KVRM_TRACE", "")
-    if name == "reference":
+    if machine.engine == "reference":
         from kvrm.engine.reference import ReferenceEngine
 
-        engine: Any = ReferenceEngine(state, memory)
+        engine: Any = ReferenceEngine(state, memory, features)
     else:
         from kvrm.engine.interpreter.engine import Interpreter
 
-        engine = Interpreter(state, memory)
+        engine = Interpreter(state, memory, features)
         if program:
             engine.prepare()
     if trace:

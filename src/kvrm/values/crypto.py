@@ -5,7 +5,6 @@ Both are portable code on any target: no instruction of a host's own cryptograph
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import xor
@@ -23,13 +22,60 @@ class Table:
     entries: tuple[int, ...]
 
 
+# -- Tables ---------------------------------------------------------------------------------------------
+
+
+def _times_x(a: int, polynomial: int) -> int:
+    """a times x in GF(2)[x] modulo a polynomial of degree 8."""
+    return a << 1 ^ (polynomial if a >> 7 else 0)
+
+
+def _inverses(polynomial: int, by_three: bool) -> list[int]:
+    """1/a in GF(2^8) for each a, and 0 for 0; the field's generator is x + 1 or x."""
+    powers = [1]
+    for _ in range(254):
+        a = powers[-1]
+        powers.append(_times_x(a, polynomial) ^ (a if by_three else 0))
+    out = [0] * 256
+    for exponent, a in enumerate(powers):
+        out[a] = powers[-exponent % 255]
+    return out
+
+
+def _turned(a: int, *amounts: int) -> int:
+    """The sum of the byte `a` rotated left by each of `amounts`."""
+    return reduce(xor, ((a << n | a >> 8 - n) & 0xFF for n in amounts))
+
+
+def _crc(polynomial: int) -> tuple[int, ...]:
+    """Remainders of each byte, bits reversed, for a 32-bit polynomial that is reversed too."""
+    out = []
+    for a in range(256):
+        for _ in range(8):
+            a = a >> 1 ^ (polynomial if a & 1 else 0)
+        out.append(a)
+    return tuple(out)
+
+
+_FORWARD = [_turned(a, 0, 1, 2, 3, 4) ^ 0x63 for a in _inverses(0x11B, by_three=True)]
+_SM4_INVERSES = _inverses(0x1F5, by_three=False)
+
+AES = Table("aes", 8, tuple(_FORWARD))
+"""SubBytes() of FIPS 197: the inverse in GF(2^8), then an affine map."""
+AES_INVERSE = Table("aes_inverse", 8, tuple(map(_FORWARD.index, range(256))))
+"""InvSubBytes()."""
+SM4 = Table("sm4", 8, tuple(_turned(_SM4_INVERSES[_turned(a, 0, 1, 3, 6, 7) ^ 0xD3], 0, 1, 3, 6, 7) ^ 0xD3 for a in range(256)))
+"""The S-box of SM4: the same affine map before and after the inverse."""
+CRC32 = Table("crc32", 32, _crc(0xEDB8_8320))
+"""The polynomial 0x04C11DB7."""
+CRC32C = Table("crc32c", 32, _crc(0x82F6_3B78))
+"""Castagnoli's polynomial 0x1EDC6F41."""
+
 # -- Rows -----------------------------------------------------------------------------------------------
 
 
 def _emit_lookup(e: Any, t: Any, index: Any, table: Table) -> Any:
-    element = e.resized_scalar(t)
-    base = e.constants(f"table.{table.name}", element, table.entries)
-    return e.lane_by_lane(t, lambda i: e.load_element(base, i, element), index)
+    return e.looked_up(t, f"table.{table.name}", table.entries, index)
 
 
 def _carryless(w: int, a: int, b: int) -> int:

@@ -11,6 +11,7 @@ from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
 from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
+from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot, untagged
@@ -35,10 +36,10 @@ class Interpreter:
     `memory` remaps or the guest invalidates with IC IVAU are predecoded again.
     """
 
-    def __init__(self, state: State, memory: Memory) -> None:
-        self._state, self._memory = state, memory
+    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
+        self._state, self._memory, self._features = state, memory, features
         self._library = library()
-        self._reference = Reference(state, memory)
+        self._reference = Reference(state, memory, features)
         self._code = PageTable()
         self._slots: dict[int, int] = {}
         self._chunks: list[tuple[int, np.ndarray[tuple[int, ...], np.dtype[np.uint64]]]] = []
@@ -88,9 +89,8 @@ class Interpreter:
         s = self._state
         if self._version != self._library.version:
             self._version = self._library.version
-            for offset, address in zip(
-                (layout.BUCKETS, layout.CANDIDATES, layout.DECODERS), self._library.tables, strict=True
-            ):
+            self._tables = self._library.tables(self._features)
+            for offset, address in self._tables.addresses.items():
                 s.set(offset, address)
         s.set(layout.HORIZON, self.retired + budget)
         s.set(layout.REMAINING, budget)

@@ -19,6 +19,7 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ import numpy.typing as npt
 from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.interpreter.segment import Segment, Variant
+from kvrm.machine import state as layout
 
 log = logging.getLogger("kvrm")
 
@@ -34,6 +36,24 @@ BATCH = 48
 """Handlers per segment: enough to share LLVM's fixed cost, few enough to spread over cores."""
 KEYS = 1 << 11
 RUNTIME = "runtime"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """What the native decoder searches: buckets (first and last candidate), candidates, decoders."""
+
+    buckets: npt.NDArray[np.uint32]
+    candidates: npt.NDArray[np.uint32]
+    decoders: npt.NDArray[np.uint64]
+
+    @property
+    def addresses(self) -> dict[int, int]:
+        """Host addresses by their offsets in the machine's state; valid while this object lives."""
+        return {
+            layout.BUCKETS: self.buckets.ctypes.data,
+            layout.CANDIDATES: self.candidates.ctypes.data,
+            layout.DECODERS: self.decoders.ctypes.data,
+        }
 
 
 class Library:
@@ -47,6 +67,7 @@ class Library:
         self._known: set[Variant] = set()
         self._on_disk: dict[Variant, str] | None = None
         self._rows: list[npt.NDArray[np.uint32]] = []
+        self._features: list[str] = []
         self._decoders = np.zeros(0, np.uint64)
         self._use_disk = not native.dumps()
         self.version = 0
@@ -58,10 +79,12 @@ class Library:
         self.next_page = self._loader.address("next_page")
         self.breakpoint = self._loader.address("breakpoint")
 
-    @property
-    def tables(self) -> tuple[int, int, int]:
-        """Host addresses of buckets, candidates and decoders; valid while `version` stays."""
-        return self._buckets.ctypes.data, self._candidates.ctypes.data, self._decoders.ctypes.data
+    def tables(self, features: frozenset[str]) -> Tables:
+        """The decode tables of a machine with these features; they are new whenever `version` is."""
+        with self._lock:
+            if features not in self._tables:
+                self._tables[features] = self._make_tables(features)
+            return self._tables[features]
 
     def ensure(self, variants: Iterable[Variant], purpose: str = "") -> None:
         """Load or compile those that are not there yet; `purpose` is logged if any are compiled."""
@@ -129,6 +152,7 @@ class Library:
             return
         table = self._loader.address(f"table_{segment.name}")
         decoders = np.frombuffer(ctypes.string_at(table, 8 * len(segment.variants)), np.uint64)
+        self._features += segment.features
         rows = segment.rows.copy()
         rows[:, 3] += len(self._decoders)
         self._known.update(segment.variants)
@@ -136,13 +160,17 @@ class Library:
         self._rows.append(rows)
 
     def _refresh(self) -> None:
-        """Make the decode tables anew from all rows (see `Segment`)."""
+        self._tables: dict[frozenset[str], Tables] = {}
+        self.version += 1
+
+    def _make_tables(self, features: frozenset[str]) -> Tables:
         rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 4), np.uint32)
+        allocated = np.array([f == "" or f in features for f in self._features], bool)
+        rows = rows[allocated[rows[:, 3]]]
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
         edges = np.searchsorted(rows[:, 0], np.arange(KEYS + 1)).astype(np.uint32)
-        self._buckets = np.ascontiguousarray(np.stack([edges[:-1], edges[1:]], axis=1))
-        self._candidates = np.ascontiguousarray(rows[:, 1:])
-        self.version += 1
+        buckets = np.ascontiguousarray(np.stack([edges[:-1], edges[1:]], axis=1))
+        return Tables(buckets, np.ascontiguousarray(rows[:, 1:]), self._decoders)
 
 
 def _build_runtime() -> Segment:
@@ -152,7 +180,7 @@ def _build_runtime() -> Segment:
 
     module = ir.Module(name=RUNTIME)
     build_runtime(module)
-    return Segment(RUNTIME, [], np.zeros((0, 4), np.uint32), native.compile_object(str(module)))
+    return Segment(RUNTIME, [], [], np.zeros((0, 4), np.uint32), native.compile_object(str(module)))
 
 
 def _build(variants: Sequence[Variant]) -> list[Segment]:
@@ -164,9 +192,11 @@ def _build(variants: Sequence[Variant]) -> list[Segment]:
 
 
 def _compile(name: str, variants: Sequence[Variant], rows: list[list[int]], text: str) -> Segment:
-    return Segment(
-        name, list(variants), np.array(rows, np.uint32).reshape(-1, 4), native.compile_object(text)
-    )
+    from kvrm.isa.a64 import definition_of
+
+    features = [definition_of(key).feature or "" for key, _ in variants]
+    table = np.array(rows, np.uint32).reshape(-1, 4)
+    return Segment(name, list(variants), features, table, native.compile_object(text))
 
 
 def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[list[int]], str]:

@@ -17,18 +17,26 @@ Variant = tuple[str, tuple[int, ...]]
 class Segment:
     """Some handlers: object code, and rows (bits 31:21, mask, value, variant number) that lead there.
 
-    As bytes it is the length of a JSON head (8 bytes), the head, the rows, the code.
+    `features` has for each variant the feature that allocates it, "" for none. As bytes a
+    segment is the length of a JSON head (8 bytes), the head, the rows, the code.
     """
 
     name: str
     variants: list[Variant]
+    features: list[str]
     rows: npt.NDArray[np.uint32]
     code: bytes
 
     def pack(self) -> bytes:
         """The bytes."""
-        head = json.dumps({"name": self.name, "variants": self.variants, "rows": len(self.rows)}).encode()
-        return len(head).to_bytes(8, "little") + head + self.rows.tobytes() + self.code
+        head = {
+            "name": self.name,
+            "variants": self.variants,
+            "features": self.features,
+            "rows": len(self.rows),
+        }
+        text = json.dumps(head).encode()
+        return len(text).to_bytes(8, "little") + text + self.rows.tobytes() + self.code
 
     @staticmethod
     def unpack(data: bytes) -> Segment:
@@ -37,7 +45,7 @@ class Segment:
         head = json.loads(data[8:start])
         end = start + 16 * head["rows"]
         rows = np.frombuffer(data[start:end], np.uint32).reshape(-1, 4)
-        return Segment(head["name"], _variants(head), rows, data[end:])
+        return Segment(head["name"], _variants(head), head["features"], rows, data[end:])
 
     @staticmethod
     def peek(path: Path, skip: int) -> list[Variant]:

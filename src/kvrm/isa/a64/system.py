@@ -189,20 +189,27 @@ for _name, _place, _write in WRITABLE:
     insn(f"MSR {_name}", f"1101010100 0 11 {_place} Rt:5", MSR, key=f"msr_{_name.lower()}", write=_write)(msr)
 
 IDENTIFICATION = {
-    0o40: 0x11,  # ID_AA64PFR0_EL1: AArch64 at EL0 and EL1, FP and AdvSIMD
+    0o40: System.ID_AA64PFR0_EL1,
+    0o60: System.ID_AA64ISAR0_EL1,
+    0o61: System.ID_AA64ISAR1_EL1,
+}
+"""ID registers that the machine's features decide, by CRm and op2."""
+CONSTANTS = {
     0o50: 0x6,  # ID_AA64DFR0_EL1: the Armv8.0 debug architecture
     0o70: 0xFF00_0000,  # ID_AA64MMFR0_EL1: granules are the kernel's secret
 }
-"""What Linux shows of an Armv8.0 processor's ID registers, by CRm and op2; the others are zero."""
+"""Those that Linux shows alike everywhere; all others are zero."""
 
 
 @insn("MRS ID_AA64*_EL1", "1101010100 1 11 000 0000 01 CRm:2 op2:3 Rt:5", MRS)
 def mrs_id(m: Context, CRm: Bits, op2: Bits, Rt: Bits) -> None:
     which = concat(bits(1, 1), CRm, op2)
-    value = bits(32, 0)
-    for encoding, shown in IDENTIFICATION.items():
-        value = cond(which.eq(encoding), bits(32, shown), value)
-    m.x[Rt, 64] = value.zext(64)
+    value = bits(64, 0)
+    for encoding, constant in CONSTANTS.items():
+        value = cond(which.eq(encoding), bits(64, constant), value)
+    for encoding, register in IDENTIFICATION.items():
+        value = cond(which.eq(encoding), m.sys[register], value)
+    m.x[Rt, 64] = value
 
 
 REGISTER = "op1:3 CRn:4 CRm:4 op2:3 Rt:5"

@@ -120,8 +120,11 @@ class HostTree:
         return os.stat(parts[-1], dir_fd=self.directory(parts[:-1]).fd, follow_symlinks=False)
 
     def readlink(self, parts: Parts) -> bytes:
-        """Target of a symbolic link."""
-        return os.readlink(parts[-1], dir_fd=self.directory(parts[:-1]).fd)
+        """Target of a symbolic link; ENOENT if the entry has become something else."""
+        try:
+            return os.readlink(parts[-1], dir_fd=self.directory(parts[:-1]).fd)
+        except OSError as error:
+            raise Failure(Errno.ENOENT if error.errno == Errno.EINVAL else error.errno or Errno.EIO) from None
 
     def open(self, parts: Parts, flags: int = os.O_RDONLY) -> Handle:
         """Open a regular file. Anything else fails with EACCES, and is not touched."""

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from kvrm.isa.features import cpuinfo_features
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.filesystem import FileSystem
@@ -194,18 +195,23 @@ _CPUINFO = "\n".join(
     [
         "processor\t: 0",
         "BogoMIPS\t: 100.00",
-        "Features\t: fp asimd",
+        "Features\t: {features}",
         "CPU implementer\t: 0x41",
         "CPU architecture: 8",
         "CPU variant\t: 0x0",
-        "CPU part\t: 0xd03",
-        "CPU revision\t: 4",
+        "CPU part\t: 0xd0b",
+        "CPU revision\t: 1",
         "\n",
     ]
 )
 
+
+def _cpuinfo(process: Process) -> bytes:
+    return _CPUINFO.format(features=cpuinfo_features(process.features)).encode()
+
+
 _SYSTEM_FILES: dict[str, Callable[[Process], bytes]] = {
-    "cpuinfo": _fixed(_CPUINFO),
+    "cpuinfo": _cpuinfo,
     "filesystems": _fixed("nodev\tproc\nnodev\ttmpfs\n"),
     "loadavg": _fixed("0.00 0.00 0.00 1/1 1000\n"),
     "meminfo": _meminfo,

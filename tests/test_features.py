@@ -1,0 +1,69 @@
+"""The feature set decides what is allocated, and everything that announces it agrees."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+import kvrm
+from kvrm.isa import features as table
+from kvrm.isa.a64 import definitions
+from kvrm.isa.context import System
+
+LDADD = 0xB8210041  # ldadd w1, w1, [x2]
+CODE, DATA = 0x1_0000, 0x2_0000
+
+
+def machine(engine, features):
+    m = kvrm.Machine(engine=engine, features=features)
+    m.write_memory(CODE, struct.pack("<2I", LDADD, 0xD4200000), prot="rx")
+    m.write_memory(DATA, bytes(8), prot="rw")
+    m.set_pc(CODE)
+    m.x[1], m.x[2] = 5, DATA
+    return m
+
+
+def test_definitions_name_known_features():
+    assert {d.feature for d in definitions} - {None} <= table.ALL
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "reference"])
+@pytest.mark.parametrize(("features", "there"), [("armv8.0", False), ("cortex-a76", True), ("armv8.0", False)])
+def test_an_atomic_needs_its_feature(engine, features, there):
+    m = machine(engine, features)
+    stop = m.run(max_instructions=10).stop
+    assert stop is (kvrm.Stop.BRK if there else kvrm.Stop.UNDEFINED)
+    assert m.memory[DATA : DATA + 4] == struct.pack("<I", 5 if there else 0)
+
+
+def test_the_default_is_a_cortex_a76():
+    assert kvrm.Machine().features == table.CORTEX_A76
+
+
+@pytest.mark.parametrize("bad", ["cortex-m0", ["FEAT_SVE"]])
+def test_unknown_features(bad):
+    with pytest.raises(kvrm.UsageError, match="no feature"):
+        kvrm.Machine(features=bad)
+
+
+@pytest.mark.parametrize("name", table.SETS)
+def test_announcements_agree(name):
+    chosen = table.feature_set(name)
+    hwcap, hwcap2 = table.hwcaps(chosen)
+    names = table.cpuinfo_features(chosen).split()
+    assert len(names) == hwcap.bit_count() + hwcap2.bit_count()
+    ids = table.identification(chosen)
+    assert ids[System.ID_AA64PFR0_EL1] & 0xFF == 0x11
+    for feature in chosen:
+        for register, low, value in table.FEATURES[feature].fields:
+            assert ids[register] >> low & 15 >= value
+    assert ("atomics" in names) == (ids[System.ID_AA64ISAR0_EL1] >> 20 & 15 == 2)
+
+
+def test_id_registers_are_what_the_guest_reads():
+    m = kvrm.Machine(features="all")
+    m.write_memory(CODE, struct.pack("<2I", 0xD5380600, 0xD4200000), prot="rx")  # mrs x0, id_aa64isar0_el1
+    m.set_pc(CODE)
+    m.run()
+    assert m.x[0] == table.identification(table.ALL)[System.ID_AA64ISAR0_EL1]
