@@ -6,8 +6,8 @@ from random import Random
 
 from kvrm.engine.reference import Reference
 from kvrm.isa.a64 import decode
-from kvrm.isa.context import System
 from kvrm.isa.definition import Decoded
+from kvrm.isa.features import ALL
 from kvrm.machine.state import State
 from kvrm.memory import Memory
 from kvrm.values import Bits, bits
@@ -22,7 +22,7 @@ class _Accesses(Reference):
     kept."""
 
     def __init__(self, state: State) -> None:
-        super().__init__(state, Memory())
+        super().__init__(state, Memory(), ALL)
         self.seen: list[tuple[int, int]] = []
         self.align = 1
 
@@ -44,8 +44,6 @@ def accesses(d: Decoded, case: Case) -> tuple[list[tuple[int, int]], int]:
     for i, value in enumerate(case.x):
         state.x[i] = value
     state.sp = case.sp
-    for register in System:
-        state.set_system(register, 0)
     machine = _Accesses(state)
     d.definition.run(machine, d.operands())
     return machine.seen, machine.align

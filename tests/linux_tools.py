@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,3 +173,31 @@ class Guest:
             return result
         fields = self.unpack("<QQIIIIQQqiiqQQQQQQ")
         return (*fields[:7], fields[8], fields[9], fields[11], fields[14])
+
+
+def make_tree(directory: Path) -> Path:
+    """A current directory for a guest, next to a secret that it must not see."""
+    (directory / "secret").write_text("secret")
+    here = directory / "here"
+    (here / "sub/deep").mkdir(parents=True)
+    (here / "file").write_bytes(b"contents")
+    (here / "sub/inner").write_bytes(b"inner")
+    (here / "link").symlink_to("file")
+    (here / "dirlink").symlink_to("sub")
+    (here / "up").symlink_to("../secret")
+    (here / "absolute").symlink_to(directory / "secret")
+    (here / "within").symlink_to(here / "sub/inner")
+    (here / "loop").symlink_to("loop")
+    os.mkfifo(here / "fifo")
+    return here
+
+
+def state_of(directory: Path) -> list[tuple[object, ...]]:
+    """All that can be seen of a tree, but times of access."""
+    found = []
+    for top, directories, files in os.walk(directory):
+        for name in directories + files:
+            st = os.lstat(os.path.join(top, name))
+            times = (st.st_mtime_ns, st.st_ctime_ns)
+            found.append((top, name, st.st_ino, st.st_mode, st.st_nlink, st.st_size, *times))
+    return sorted(found)

@@ -11,14 +11,12 @@ import pytest
 
 from kvrm.errors import ProgramError
 from kvrm.linux import Process
-from kvrm.linux.elf import executable_segments, name_at, parse, symbols
 from kvrm.linux.loader import ARGUMENT_LIMIT, MMAP_TOP, PIE_BASE, STACK_BASE, STACK_TOP
 from kvrm.memory import PAGE, Memory, Prot
 from linux_tools import (
     DYN,
     EXEC,
     INTERP,
-    LOAD,
     PHDR,
     RET,
     STACK,
@@ -195,7 +193,7 @@ def test_arguments_environment_and_auxiliary_vector(tmp_path: Path) -> None:
     vector = _auxv(memory, sp)
     process = guest.process
     uid, gid = process.credentials.uid, process.credentials.gid
-    expected = {3: 0x400040, 4: 56, 5: 2, 6: 4096, 7: 0, 8: 0, 9: 0x400800, 16: 3, 17: 100, 23: 0, 26: 0}
+    expected = {3: 0x400040, 4: 56, 5: 2, 6: 4096, 7: 0, 8: 0, 9: 0x400800, 17: 100, 23: 0}
     expected |= {11: uid, 12: uid, 13: gid, 14: gid}
     assert {key: vector[key] for key in expected} == expected
     assert memory.read_cstring(vector[15]) == b"aarch64"
@@ -208,9 +206,11 @@ def test_arguments_environment_and_auxiliary_vector(tmp_path: Path) -> None:
     assert random_bytes == same.memory.read(_auxv(same.memory, same.state.sp)[25], 16)
 
 
-def test_hwcap_is_a_parameter(tmp_path: Path) -> None:
-    guest = Guest(tmp_path, hwcap=0x83)
-    assert _auxv(guest.memory, guest.state.sp)[16] == 0x83
+def test_features_of_the_processor_are_announced(tmp_path: Path) -> None:
+    guest = Guest(tmp_path, features=frozenset({"FEAT_CRC32", "FEAT_BF16"}))
+    vector = _auxv(guest.memory, guest.state.sp)
+    assert (vector[16], vector[26]) == (1 << 0 | 1 << 1 | 1 << 7 | 1 << 11, 1 << 14)
+    assert b"Features\t: fp asimd crc32 cpuid bf16\n" in guest.contents("/proc/cpuinfo")  # type: ignore[operator]
 
 
 def test_too_many_arguments_are_refused() -> None:
@@ -222,21 +222,6 @@ def test_a_program_that_exceeds_the_memory_limit_is_refused() -> None:
     process = Process(Memory(0), Registers(), program=Elf().data())
     with pytest.raises(ProgramError, match="does not fit"):
         process.start()
-
-
-def test_symbols_of_a_carried_program(examples: Path) -> None:
-    data = (examples / "primes").read_bytes()
-    table = symbols(data)
-    executable = parse(data, "primes")
-    assert executable.segments[0].kind == LOAD
-    assert any(
-        vaddr <= executable.entry < vaddr + len(code) for vaddr, code in executable_segments(executable)
-    )
-    for symbol in table:
-        if symbol.size > 4:
-            assert name_at(table, symbol.address + 4) is not None
-    assert name_at(table, 0) is None
-    assert symbols(b"") == symbols(data[:1000]) == []
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -259,7 +244,6 @@ def test_mutations_load_or_give_one_line(examples: Path, seed: int) -> None:
             assert state.pc < MMAP_TOP
             memory.close()
         assert time.process_time() - began < SLOWEST, f"seed {seed}"
-        symbols(data)
     assert 0 < loaded < 1500
 
 

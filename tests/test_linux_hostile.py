@@ -16,7 +16,7 @@ from kvrm.linux.names import name_of
 from kvrm.linux.process import Process
 from kvrm.linux.syscall_table import TABLE
 from kvrm.memory import Memory, OutOfMemory
-from linux_tools import BUFFER, NOWHERE, SCRATCH, SCRATCH_SIZE, U64, Guest, Registers
+from linux_tools import BUFFER, NOWHERE, SCRATCH, SCRATCH_SIZE, U64, Guest, Registers, state_of
 
 CALLS = 12_000
 TEXTS = [
@@ -120,24 +120,12 @@ def _guest(tmp_path: Path, **options: object) -> Guest:
     return guest
 
 
-def _state(directory: Path) -> list[tuple[object, ...]]:
-    """All that can be seen of a tree, but times of access."""
-    found = []
-    for top, directories, files in os.walk(directory):
-        for name in directories + files:
-            st = os.lstat(os.path.join(top, name))
-            found.append(
-                (top, name, st.st_ino, st.st_mode, st.st_nlink, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
-            )
-    return sorted(found)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_no_arguments_do_harm(tmp_path: Path, seed: int) -> None:
     guest = _guest(tmp_path)
-    before = _state(tmp_path)
+    before = state_of(tmp_path)
     succeeded = Fuzzer(seed, guest).run(CALLS)
-    assert _state(tmp_path) == before
+    assert state_of(tmp_path) == before
     assert len(succeeded) > 100, f"seed {seed}: only {sorted(succeeded)} succeeded"
     assert guest.process.files.budget.used <= 1 << 20
     assert guest.memory.private_bytes <= LIMIT
@@ -149,11 +137,11 @@ def test_a_writable_directory_keeps_the_harm_inside(tmp_path: Path) -> None:
     (tmp_path / "out/dir/file").write_bytes(b"x")
     (tmp_path / "work").mkdir()
     guest = _guest(tmp_path / "work", rw=tmp_path / "out/dir")
-    before = _state(tmp_path / "work")
+    before = state_of(tmp_path / "work")
     inside = os.fsencode(tmp_path / "out/dir")
     texts = [inside + suffix for suffix in (b"/file", b"/new", b"/d", b"/d/../../x", b"/link", b"", b"/../y")]
     Fuzzer(99, guest, texts).run(CALLS)
-    assert _state(tmp_path / "work") == before
+    assert state_of(tmp_path / "work") == before
     assert sorted(os.listdir(tmp_path)) == ["out", "work"]
     assert os.listdir(tmp_path / "out") == ["dir"]
     for top, directories, files in os.walk(tmp_path / "out"):

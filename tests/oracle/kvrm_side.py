@@ -44,7 +44,7 @@ class KvrmSide:
 
     def __init__(self, engine: str = "interpreter") -> None:
         self.engine = engine
-        self._machine = kvrm.Machine(engine=engine)
+        self._machine = kvrm.Machine(engine=engine, features="all")
         self._machine.write_memory(CODE_BASE, struct.pack("<I", BRK_WORD) * (CODE_SIZE // 4), prot="rx")
         self._machine.write_memory(DATA_BASE, bytes(DATA_SIZE), prot="rw")
         self._blank = self._machine.snapshot()

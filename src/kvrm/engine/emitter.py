@@ -111,9 +111,10 @@ class Emitter(ir.IRBuilder):
         return self.bitcast(self.intrinsic("arithmetic.fence", number.type, number), value.type)
 
     def looked_up(self, t: ir.Type, name: str, entries: Sequence[int], index: ir.Value) -> ir.Value:
-        """The entries, of type `t`, at the numbers `index` (lane by lane) of the module's constant table `name`."""
+        """The entries, of type `t`, at `index`, lane by lane, in the module's constant table `name`."""
         if not isinstance(t, ir.VectorType):
-            return self.load(self.gep(self._table(t, name, entries), [self.zext(index, I64)], source_etype=t), typ=t)
+            table = self._table(t, name, entries)
+            return self.load(self.gep(table, [self.zext(index, I64)], source_etype=t), typ=t)
         out = ir.Constant(t, ir.Undefined)
         for i in range(t.count):
             one = self.looked_up(t.element, name, entries, self.extract_element(index, self.index(i)))

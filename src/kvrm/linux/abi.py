@@ -27,14 +27,12 @@ O_NOCTTY: Final = 0o400
 O_TRUNC: Final = 0o1000
 O_APPEND: Final = 0o2000
 O_NONBLOCK: Final = 0o4000
-O_DSYNC: Final = 0o10000
 O_DIRECTORY: Final = 0o40000
 O_NOFOLLOW: Final = 0o100000
 O_DIRECT: Final = 0o200000
 O_LARGEFILE: Final = 0o400000
 O_NOATIME: Final = 0o1000000
 O_CLOEXEC: Final = 0o2000000
-O_SYNC: Final = 0o4010000
 O_PATH: Final = 0o10000000
 O_TMPFILE: Final = 0o20000000 | O_DIRECTORY
 SETTABLE_FLAGS: Final = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME
@@ -68,7 +66,6 @@ AT_EMPTY_PATH: Final = 0x1000
 AT_STATX_SYNC_TYPE: Final = 0x6000
 
 RENAME_NOREPLACE: Final = 1
-RENAME_EXCHANGE: Final = 2
 UTIME_NOW: Final = 0x3FFFFFFF
 UTIME_OMIT: Final = 0x3FFFFFFE
 STATX_BASIC_STATS: Final = 0x7FF
@@ -79,8 +76,6 @@ SEEK_CUR: Final = 1
 SEEK_END: Final = 2
 SEEK_DATA: Final = 3
 SEEK_HOLE: Final = 4
-
-DT_UNKNOWN: Final = 0
 
 R_OK: Final = 4
 W_OK: Final = 2
@@ -111,15 +106,12 @@ MAP_ANONYMOUS: Final = 0x20
 MAP_FIXED_NOREPLACE: Final = 0x100000
 MREMAP_MAYMOVE: Final = 1
 MREMAP_FIXED: Final = 2
-MREMAP_DONTUNMAP: Final = 4
 MADV_DONTNEED: Final = 4
 MADV_KNOWN: Final = frozenset({0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23})
 """Advice that may be ignored; MADV_DONTNEED may not."""
 
 # asm-generic/signal.h
-SIGHUP: Final = 1
 SIGKILL: Final = 9
-SIGSEGV: Final = 11
 SIGPIPE: Final = 13
 SIGCHLD: Final = 17
 SIGCONT: Final = 18

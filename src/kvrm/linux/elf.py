@@ -1,16 +1,14 @@
-"""ELF executables: the headers that a loader needs, and symbols for people.
+"""ELF executables: the headers that a loader needs.
 
-The two headers are read here rather than with pyelftools, whose import alone takes 40-60 ms of every start;
-a loader needs 64 + 56 n bytes of a file in which nothing can be trusted. Symbols come from pyelftools.
+They are read here rather than with pyelftools, whose import alone takes 40 ms of every start: a loader needs
+64 + 56 n bytes, of a file in which nothing can be trusted. The listing commands, which need sections and
+symbols, do use it (`kvrm.cli.image`).
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import pairwise
 from typing import Final
 
@@ -93,15 +91,6 @@ class Executable:
         return max(PAGE, *(segment.align for segment in self.segments))
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """A named address; `size` may be 0."""
-
-    address: int
-    size: int
-    name: str
-
-
 def parse(data: bytes, name: str) -> Executable:
     """Check an ELF file and take from it what a loader needs.
 
@@ -112,26 +101,6 @@ def parse(data: bytes, name: str) -> Executable:
         return _parse(data)
     except _Bad as bad:
         raise ProgramError(f"{name}: {bad}") from None
-
-
-def symbols(data: bytes) -> list[Symbol]:
-    """Functions and objects with their addresses in the file, sorted; empty if there are none to be read."""
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.sections import SymbolTableSection
-
-    found = set()
-    try:
-        file = ELFFile(BytesIO(data))
-        for section in file.iter_sections():
-            if isinstance(section, SymbolTableSection):
-                for symbol in section.iter_symbols():
-                    known = symbol["st_info"]["type"] in ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE")
-                    if known and symbol.name and not symbol.name.startswith("$") and symbol["st_value"]:
-                        found.add((symbol["st_value"], symbol["st_size"], symbol.name))
-    except Exception:
-        # Whatever is wrong with the tables, a program can be run and shown without names.
-        pass
-    return [Symbol(*entry) for entry in sorted(found)]
 
 
 class _Bad(Exception):
@@ -233,20 +202,3 @@ def _interpreter(every: list[Segment], data: bytes) -> bytes | None:
                 raise _Bad("the name of the dynamic linker is damaged")
             return path.rstrip(b"\0")
     return None
-
-
-def name_at(table: list[Symbol], address: int) -> str | None:
-    """`function+0x10` for an address inside a symbol of a sorted table."""
-    index = bisect_right(table, address, key=lambda symbol: symbol.address)
-    for symbol in reversed(table[max(0, index - 4) : index]):
-        inside = address - symbol.address
-        if inside < symbol.size or inside == 0:
-            return f"{symbol.name}+{inside:#x}" if inside else symbol.name
-    return None
-
-
-def executable_segments(executable: Executable) -> Iterator[tuple[int, bytes]]:
-    """Address and bytes of everything in the file that may run."""
-    for segment in executable.segments:
-        if segment.prot & Prot.X:
-            yield segment.vaddr, executable.data[segment.offset : segment.offset + segment.filesz]

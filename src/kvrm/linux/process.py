@@ -218,9 +218,11 @@ class Process:
             raise Failure(Errno.EBADF)
         return descriptor.file
 
-    def directory(self, fd: int) -> Directory:
-        """The directory that a relative path starts from."""
-        if fd == abi.AT_FDCWD:
+    def base(self, fd: int, path: bytes) -> Directory:
+        """The directory that `path` starts from, if it is relative; `fd` may be AT_FDCWD."""
+        if not path:
+            raise Failure(Errno.ENOENT)
+        if fd == abi.AT_FDCWD or path.startswith(b"/"):
             return self.cwd
         node = self.file(fd).node
         if not isinstance(node, Directory):

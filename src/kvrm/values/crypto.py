@@ -57,6 +57,10 @@ def _crc(polynomial: int) -> tuple[int, ...]:
     return tuple(out)
 
 
+def _sm4_affine(a: int) -> int:
+    return _turned(a, 0, 1, 3, 6, 7) ^ 0xD3
+
+
 _FORWARD = [_turned(a, 0, 1, 2, 3, 4) ^ 0x63 for a in _inverses(0x11B, by_three=True)]
 _SM4_INVERSES = _inverses(0x1F5, by_three=False)
 
@@ -64,7 +68,7 @@ AES = Table("aes", 8, tuple(_FORWARD))
 """SubBytes() of FIPS 197: the inverse in GF(2^8), then an affine map."""
 AES_INVERSE = Table("aes_inverse", 8, tuple(map(_FORWARD.index, range(256))))
 """InvSubBytes()."""
-SM4 = Table("sm4", 8, tuple(_turned(_SM4_INVERSES[_turned(a, 0, 1, 3, 6, 7) ^ 0xD3], 0, 1, 3, 6, 7) ^ 0xD3 for a in range(256)))
+SM4 = Table("sm4", 8, tuple(_sm4_affine(_SM4_INVERSES[_sm4_affine(a)]) for a in range(256)))
 """The S-box of SM4: the same affine map before and after the inverse."""
 CRC32 = Table("crc32", 32, _crc(0xEDB8_8320))
 """The polynomial 0x04C11DB7."""

@@ -42,18 +42,9 @@ def parity(x: Bits, y: Bits, z: Bits) -> Bits:
     return x ^ y ^ z
 
 
-def _three(
-    feature: str, opcode: str, name: str, operands: str, operation: Callable[..., None], **bound: object
-) -> None:
-    insn(
-        name,
-        f"01011110 00 0 Rm:5 0 {opcode} 00 Rn:5 Rd:5",
-        f"{name.lower()} {operands}",
-        key=name.lower(),
-        feature=feature,
-        **bound,
-    )(operation)
-
+THREE = "01011110 00 0 Rm:5 0 {} 00 Rn:5 Rd:5"
+TWO = "01011110 00 10100 000{} 10 Rn:5 Rd:5"
+VECTORS = "v{Rd}.4s, v{Rn}.4s, v{Rm}.4s"
 
 # -- SHA1 -----------------------------------------------------------------------------------------------
 
@@ -69,28 +60,35 @@ def sha1_hash(m: Context, Rm: Bits, Rn: Bits, Rd: Bits, mix: Callable[[Bits, Bit
     m.v[Rd, 128] = from_lanes([a, b, c, d])
 
 
-def sha1_schedule0(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
-    """SHA1SU0: words 0 to 3 with 2 to 5 and 8 to 11."""
+for _opcode, _name, _mix in (("000", "SHA1C", choose), ("001", "SHA1P", parity), ("010", "SHA1M", majority)):
+    insn(
+        _name,
+        THREE.format(_opcode),
+        f"{_name.lower()} q{{Rd}}, s{{Rn}}, v{{Rm}}.4s",
+        key=_name.lower(),
+        feature=SHA1,
+        mix=_mix,
+    )(sha1_hash)
+
+
+@insn("SHA1SU0", THREE.format("011"), f"sha1su0 {VECTORS}", feature=SHA1)
+def sha1su0(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
+    """Words 0 to 3 of the schedule with 2 to 5 and 8 to 11."""
     d, n, later = (m.v[r, 128].split(32) for r in (Rd, Rn, Rm))
     m.v[Rd, 128] = d ^ d.shuffle([2, 3, 4, 5], n) ^ later
 
 
-for _opcode, _name, _mix in (("000", "SHA1C", choose), ("001", "SHA1P", parity), ("010", "SHA1M", majority)):
-    _three(SHA1, _opcode, _name, "q{Rd}, s{Rn}, v{Rm}.4s", sha1_hash, mix=_mix)
-_three(SHA1, "011", "SHA1SU0", "v{Rd}.4s, v{Rn}.4s, v{Rm}.4s", sha1_schedule0)
-
-
-@insn("SHA1H", "01011110 00 10100 00000 10 Rn:5 Rd:5", "sha1h s{Rd}, s{Rn}", feature=SHA1)
-def sha1h(m: Context, Rn: Bits, Rd: Bits) -> None:
-    m.v[Rd, 32] = rol(m.v[Rn, 32], 30)
-
-
-@insn("SHA1SU1", "01011110 00 10100 00001 10 Rn:5 Rd:5", "sha1su1 v{Rd}.4s, v{Rn}.4s", feature=SHA1)
+@insn("SHA1SU1", TWO.format("01"), "sha1su1 v{Rd}.4s, v{Rn}.4s", feature=SHA1)
 def sha1su1(m: Context, Rn: Bits, Rd: Bits) -> None:
     """The last word depends on the first one of the result."""
     n = m.v[Rn, 128].split(32)
     new = rol(m.v[Rd, 128].split(32) ^ n.shuffle([1, 2, 3, 4], n.like(0)), 1)
     m.v[Rd, 128] = new.with_lane(3, new.lane(3) ^ rol(new.lane(0), 1))
+
+
+@insn("SHA1H", TWO.format("00"), "sha1h s{Rd}, s{Rn}", feature=SHA1)
+def sha1h(m: Context, Rn: Bits, Rd: Bits) -> None:
+    m.v[Rd, 32] = rol(m.v[Rn, 32], 30)
 
 
 # -- SHA256 ---------------------------------------------------------------------------------------------
@@ -108,18 +106,25 @@ def _rounds(first: list[Bits], second: list[Bits], schedule: list[Bits]) -> tupl
     return [a, b, c, d], [e, f, g, h]
 
 
-def sha256_hash(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
-    """SHA256H: a..d, which Rd holds."""
+@insn("SHA256H", THREE.format("100"), "sha256h q{Rd}, q{Rn}, v{Rm}.4s", feature=SHA256)
+def sha256h(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
+    """New a to d, which Rd holds."""
     m.v[Rd, 128] = from_lanes(_rounds(words(m, Rd), words(m, Rn), words(m, Rm))[0])
 
 
-def sha256_hash2(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
-    """SHA256H2: e..h, which Rd holds."""
+@insn("SHA256H2", THREE.format("101"), "sha256h2 q{Rd}, q{Rn}, v{Rm}.4s", feature=SHA256)
+def sha256h2(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
+    """New e to h, which Rd holds."""
     m.v[Rd, 128] = from_lanes(_rounds(words(m, Rn), words(m, Rd), words(m, Rm))[1])
 
 
-def sha256_schedule1(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
-    """SHA256SU1: the upper two new words depend on the lower two."""
+def _sigma1(a: Bits) -> Bits:
+    return sum_of_rotations(a, 17, 19) ^ a.lsr(10)
+
+
+@insn("SHA256SU1", THREE.format("110"), f"sha256su1 {VECTORS}", feature=SHA256)
+def sha256su1(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
+    """The upper two new words depend on the lower two."""
     n, last = m.v[Rn, 128].split(32), m.v[Rm, 128].split(32)
     so_far = m.v[Rd, 128].split(32) + n.shuffle([1, 2, 3, 4], last)
     low = so_far.shuffle([0, 1]) + _sigma1(last.shuffle([2, 3]))
@@ -127,17 +132,8 @@ def sha256_schedule1(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
     m.v[Rd, 128] = low.shuffle([0, 1, 2, 3], high)
 
 
-def _sigma1(a: Bits) -> Bits:
-    return sum_of_rotations(a, 17, 19) ^ a.lsr(10)
-
-
-_three(SHA256, "100", "SHA256H", "q{Rd}, q{Rn}, v{Rm}.4s", sha256_hash)
-_three(SHA256, "101", "SHA256H2", "q{Rd}, q{Rn}, v{Rm}.4s", sha256_hash2)
-_three(SHA256, "110", "SHA256SU1", "v{Rd}.4s, v{Rn}.4s, v{Rm}.4s", sha256_schedule1)
-
-
-@insn("SHA256SU0", "01011110 00 10100 00010 10 Rn:5 Rd:5", "sha256su0 v{Rd}.4s, v{Rn}.4s", feature=SHA256)
+@insn("SHA256SU0", TWO.format("10"), "sha256su0 v{Rd}.4s, v{Rn}.4s", feature=SHA256)
 def sha256su0(m: Context, Rn: Bits, Rd: Bits) -> None:
-    d, n = m.v[Rd, 128].split(32), m.v[Rn, 128].split(32)
-    following = d.shuffle([1, 2, 3, 4], n)
+    d = m.v[Rd, 128].split(32)
+    following = d.shuffle([1, 2, 3, 4], m.v[Rn, 128].split(32))
     m.v[Rd, 128] = d + (sum_of_rotations(following, 7, 18) ^ following.lsr(3))

@@ -1,4 +1,7 @@
-"""Cryptographic three-register SHA 512, two-register SHA 512, four-register, XAR: SHA512 and SHA3 (Arm ARM C4.1.96)."""
+"""Cryptographic SHA512 and SHA3 (Arm ARM C4.1.96).
+
+The groups are three-register SHA 512, two-register SHA 512, four-register, and XAR.
+"""
 
 from __future__ import annotations
 

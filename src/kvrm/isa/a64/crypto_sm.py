@@ -89,7 +89,7 @@ def sm3partw2(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
 FEAT_SM4 = "FEAT_SM4"
 
 
-def _four_rounds(state: list[Bits], keys: list[Bits], *amounts: int) -> Bits:
+def four_rounds(state: list[Bits], keys: list[Bits], *amounts: int) -> Bits:
     """Four rounds of the cipher or of its key schedule, which differ in the rotations after the S-box."""
     a, b, c, d = state
     for key in keys:
@@ -100,9 +100,9 @@ def _four_rounds(state: list[Bits], keys: list[Bits], *amounts: int) -> Bits:
 
 @insn("SM4E", "11001110110 00000 1000 01 Rn:5 Rd:5", "sm4e v{Rd}.4s, v{Rn}.4s", feature=FEAT_SM4)
 def sm4e(m: Context, Rn: Bits, Rd: Bits) -> None:
-    m.v[Rd, 128] = _four_rounds(words(m, Rd), words(m, Rn), 2, 10, 18, 24)
+    m.v[Rd, 128] = four_rounds(words(m, Rd), words(m, Rn), 2, 10, 18, 24)
 
 
 @insn("SM4EKEY", THREE.format("10"), f"sm4ekey {VECTORS}", feature=FEAT_SM4)
 def sm4ekey(m: Context, Rm: Bits, Rn: Bits, Rd: Bits) -> None:
-    m.v[Rd, 128] = _four_rounds(words(m, Rn), words(m, Rm), 13, 23)
+    m.v[Rd, 128] = four_rounds(words(m, Rn), words(m, Rm), 13, 23)

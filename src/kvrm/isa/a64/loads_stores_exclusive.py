@@ -56,12 +56,12 @@ def store_exclusive(m: Context, Rs: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
 
 
 def load_acquire(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
-    """LDAR of n bits."""
+    """LDAR of n bits; LDLAR and LDAPR promise less."""
     m.x[Rt, 64] = m.aligned[m.xsp[Rn, 64], n].zext(64)
 
 
 def store_release(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
-    """STLR of n bits."""
+    """STLR of n bits; STLLR promises less."""
     m.aligned[m.xsp[Rn, 64], n] = m.x[Rt, n]
 
 
@@ -78,6 +78,8 @@ SINGLES: tuple[tuple[str, str, Callable[..., None]], ...] = (
     ("LDAXR", "010 11111 1 11111", load_exclusive),
     ("STLR", "100 11111 1 11111", store_release),
     ("LDAR", "110 11111 1 11111", load_acquire),
+    ("STLLR", "100 11111 0 11111", store_release),
+    ("LDLAR", "110 11111 0 11111", load_acquire),
 )
 
 for _name, _fields, _operation in SINGLES:
@@ -90,6 +92,7 @@ for _name, _fields, _operation in SINGLES:
             f"{_full.lower()} {_status}{{Rt:{_register}}}, [{{Rn:Xsp}}]",
             key=f"{_full.lower()}_{_register.lower()}",
             unpredictable=_status_overlaps if _status else None,
+            feature="FEAT_LOR" if _name in ("STLLR", "LDLAR") else None,
             n=8 << _log,
         )(_operation)
 

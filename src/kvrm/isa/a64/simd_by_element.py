@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from kvrm.isa.a64 import simd_lanes as lanes
-from kvrm.isa.a64.simd_common import LETTERS, Operation, element_size, family, half, settle, shape, widesize
+from kvrm.isa.a64.simd_common import (
+    LETTERS,
+    Operation,
+    element_size,
+    family,
+    half,
+    key_of,
+    mnemonic_of,
+    settle,
+    shape,
+    widesize,
+)
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static
+from kvrm.isa.definition import Decoded, Static, insn
 from kvrm.values import Bits, concat
 
 
@@ -26,11 +37,18 @@ def _factor(m: Context, size: int, L: Bits, M: Bits, Rm: Bits, H: Bits, count: i
 
 
 def _define(
-    u: int, code: str, name: str, scalar_sizes: str, operation: Operation, operands: str, op: object
+    u: int,
+    code: str,
+    name: str,
+    scalar_sizes: str,
+    operation: Operation,
+    operands: str,
+    op: object,
+    feature: str | None = None,
 ) -> None:
     fields = f"size:2 L M Rm:4 {code} H 0 Rn:5 Rd:5"
     diagrams = f"0 Q {u} 01111 {fields}", f"01 {u} 11111 {fields}"
-    family(name, diagrams, operands, ("hs", scalar_sizes), operation, op)
+    family(name, diagrams, operands, ("hs", scalar_sizes), operation, op, feature)
 
 
 # -- Elements of one size -------------------------------------------------------------------------------
@@ -76,6 +94,50 @@ _define(1, "0000", "MLA (by element)", "", _accumulate, SAME, lambda d, a, b: d 
 _define(1, "0100", "MLS (by element)", "", _accumulate, SAME, lambda d, a, b: d - a * b)
 _define(0, "1100", "SQDMULH (by element)", "hs", _same, SAME, lanes.doubled_high)
 _define(0, "1101", "SQRDMULH (by element)", "hs", _same, SAME, lanes.doubled_high_rounded)
+for _code, _name, _clamped in (
+    ("1101", "SQRDMLAH (by element)", lanes.add_product_high_rounded),
+    ("1111", "SQRDMLSH (by element)", lanes.subtract_product_high_rounded),
+):
+    _define(1, _code, _name, "hs", _accumulate, SAME, _clamped, "FEAT_RDM")
+
+# -- Products of bytes, added by fours ------------------------------------------------------------------
+
+
+@printer
+def indexed_bytes(d: Decoded, _: int) -> str:
+    """Four bytes of Rm."""
+    return f"v{d.M << 4 | d.Rm}.4b[{d.H << 1 | d.L}]"
+
+
+def _dot(
+    m: Context,
+    Q: Static,
+    L: Bits,
+    M: Bits,
+    Rm: Bits,
+    H: Bits,
+    Rn: Bits,
+    Rd: Bits,
+    signs: tuple[lanes.Shift, lanes.Shift],
+) -> None:
+    d, a = m.v[Rd, 64 << Q].split(32), m.v[Rn, 64 << Q].split(32)
+    m.v[Rd, 64 << Q] = lanes.add_dot_product(d, a, _factor(m, 2, L, M, Rm, H, a.lanes), *signs)
+
+
+for _u, _size, _code, _name, _feature, _signs in (
+    (0, "10", "1110", "SDOT (by element)", "FEAT_DotProd", (Bits.asr, Bits.asr)),
+    (1, "10", "1110", "UDOT (by element)", "FEAT_DotProd", (Bits.lsr, Bits.lsr)),
+    (0, "10", "1111", "USDOT (by element)", "FEAT_I8MM", (Bits.lsr, Bits.asr)),
+    (0, "00", "1111", "SUDOT (by element)", "FEAT_I8MM", (Bits.asr, Bits.lsr)),
+):
+    insn(
+        _name,
+        f"0 Q {_u} 01111 {_size} L M Rm:4 {_code} H 0 Rn:5 Rd:5",
+        f"{mnemonic_of(_name)} {{Rd:vec_words}}, {{Rn:vec_bytes}}, {{:indexed_bytes}}",
+        key=key_of(_name),
+        feature=_feature,
+        signs=_signs,
+    )(_dot)
 
 # -- Long: half of Rn, the whole of Rd ------------------------------------------------------------------
 

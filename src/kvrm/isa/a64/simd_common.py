@@ -102,6 +102,7 @@ def family(
     sizes: tuple[str, str],
     operation: Operation,
     op: object,
+    feature: str | None = None,
 ) -> None:
     """Register the vector and the scalar form of an instruction.
 
@@ -112,10 +113,11 @@ def family(
     (vector, scalar), (vector_sizes, scalar_sizes) = diagrams, sizes
     if vector_sizes:
         holes = without_sizes(vector_sizes) + (" | size=11 Q=0" if "d" in vector_sizes else "")
-        insn(name, vector, text, key=key_of(name), unallocated=holes, op=op)(operation)
+        insn(name, vector, text, key=key_of(name), unallocated=holes, feature=feature, op=op)(operation)
     if scalar_sizes:
         holes = without_sizes(scalar_sizes)
-        insn(name, scalar, text, key=key_of(name, "scalar"), unallocated=holes, Q=SCALAR, op=op)(operation)
+        key = key_of(name, "scalar")
+        insn(name, scalar, text, key=key, unallocated=holes, feature=feature, Q=SCALAR, op=op)(operation)
 
 
 # -- Text -----------------------------------------------------------------------------------------------
@@ -159,6 +161,12 @@ def vec_wide(d: Decoded, r: int) -> str:
 def vec_bytes(d: Decoded, r: int) -> str:
     """Vector of bytes, its length by `Q`."""
     return arranged(r, 64 << d.Q, 8)
+
+
+@printer
+def vec_words(d: Decoded, r: int) -> str:
+    """Vector of words, its length by `Q`."""
+    return arranged(r, 64 << d.Q, 32)
 
 
 @printer

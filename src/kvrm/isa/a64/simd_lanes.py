@@ -11,6 +11,7 @@ from kvrm.values.vectors import sqadd, sqsub, uqadd, uqsub
 Unary = Callable[[Bits], "Bits | Saturated"]
 Binary = Callable[[Bits, Bits], "Bits | Saturated"]
 Ternary = Callable[[Bits, Bits, Bits], "Bits | Saturated"]
+Shift = Callable[[Bits, int], Bits]
 
 
 def mask_if(test: Bits, width: int) -> Bits:
@@ -179,6 +180,29 @@ def subtract_product_doubled(d: Bits, a: Bits, b: Bits) -> Saturated:
     p = product_doubled(a, b)
     total = subtract_signed(d, p.value)
     return Saturated(total.value, total.clamped | p.clamped)
+
+
+def _high_rounded(d: Bits, product: Bits) -> Saturated:
+    """The upper half of d:0 plus twice the product, rounded: all of it halved, so that it fits."""
+    total = wide_signed(d).lsl(d.width - 1) + product + least(d.width - 1)
+    return narrow_signed(total.asr(d.width - 1))
+
+
+def add_product_high_rounded(d: Bits, a: Bits, b: Bits) -> Saturated:
+    """SQRDMLAH."""
+    return _high_rounded(d, product_signed(a, b))
+
+
+def subtract_product_high_rounded(d: Bits, a: Bits, b: Bits) -> Saturated:
+    """SQRDMLSH."""
+    return _high_rounded(d, -product_signed(a, b))
+
+
+def add_dot_product(d: Bits, a: Bits, b: Bits, extend_a: Shift, extend_b: Shift) -> Bits:
+    """d plus the products of the four bytes of each lane; bytes extend by sign (asr) or by zero (lsr)."""
+    for at in (24, 16, 8, 0):
+        d = d + extend_a(a.lsl(at), 24) * extend_b(b.lsl(at), 24)
+    return d
 
 
 def product_polynomial(a: Bits, b: Bits) -> Bits:

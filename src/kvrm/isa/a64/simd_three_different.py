@@ -8,8 +8,9 @@ from kvrm.isa.a64 import simd_lanes as lanes
 from kvrm.isa.a64.simd_common import Operation, family, half, settle, widesize, write_half
 from kvrm.isa.a64.simd_lanes import wide_signed, wide_unsigned
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Static
+from kvrm.isa.definition import Static, insn
 from kvrm.values import Bits
+from kvrm.values.crypto import carryless_product
 
 Plain = Callable[[Bits, Bits], Bits]
 
@@ -64,6 +65,19 @@ for _u, _code, _name, _sum in (
 ):
     _define(_u, _code, _name, ("bhs", ""), _long_accumulate, LONG, _sum)
 _define(0, "1110", "PMULL, PMULL2", ("b", ""), _long, LONG, lanes.product_polynomial_wide)
+
+
+@insn(
+    "PMULL, PMULL2",
+    "0 Q 0 01110 11 1 Rm:5 1110 00 Rn:5 Rd:5",
+    "pmull{:two} v{Rd}.1q, {Rn:vec}, {Rm:vec}",
+    feature="FEAT_PMULL",
+    esize=64,
+)
+def pmull_64(m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
+    m.v[Rd, 128] = carryless_product(half(m, Rn, Q, esize), half(m, Rm, Q, esize))
+
+
 _define(0, "1101", "SQDMULL, SQDMULL2 (vector)", ("hs", "hs"), _long, LONG, lanes.product_doubled)
 for _code, _name, _clamped in (
     ("1001", "SQDMLAL, SQDMLAL2 (vector)", lanes.add_product_doubled),

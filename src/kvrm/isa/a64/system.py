@@ -75,6 +75,7 @@ def _barrier(m: Context) -> None:
 insn("DSB", "1101010100 0 00 011 0011 CRm:4 100 11111", _dsb_text, key="dsb")(_barrier)
 insn("DMB", "1101010100 0 00 011 0011 CRm:4 101 11111", "dmb {CRm:domain}", key="dmb")(_barrier)
 insn("ISB", "1101010100 0 00 011 0011 CRm:4 110 11111", _full("isb"), key="isb")(_barrier)
+insn("SB", "1101010100 0 00 011 0011 0000 111 11111", "sb", key="sb", feature="FEAT_SB")(_barrier)
 
 # -- PSTATE ----------------------------------------------------------------------------------------------
 
@@ -272,16 +273,29 @@ def _clean(m: Context) -> None:
 
 
 MAINTENANCE = {"cvac": "011 0111 1010 001", "cvau": "011 0111 1011 001", "civac": "011 0111 1110 001"}
+PERSISTENCE = {"cvap": ("011 0111 1100 001", "FEAT_DPB"), "cvadp": ("011 0111 1101 001", "FEAT_DPB2")}
+"""Points beyond the caches to which lines can be cleaned, and the features that have them."""
 
 for _name, _place in MAINTENANCE.items():
     _diagram = f"1101010100 0 01 {_place} Rt:5"
     insn(f"DC {_name.upper()}", _diagram, f"dc {_name}, {{Rt:X}}", key=f"dc_{_name}")(_clean)
+for _name, (_place, _feature) in PERSISTENCE.items():
+    _diagram = f"1101010100 0 01 {_place} Rt:5"
+    _text = f"dc {_name}, {{Rt:X}}"
+    insn(f"DC {_name.upper()}", _diagram, _text, key=f"dc_{_name}", feature=_feature)(_clean)
 
 insn(
     "SYS",
     f"1101010100 0 01 {REGISTER}",
     _sys_text,
     key="sys",
-    unallocated=_others(["011 0111 0100 001", "011 0111 0101 001", *MAINTENANCE.values()]),
+    unallocated=_others(
+        [
+            "011 0111 0100 001",
+            "011 0111 0101 001",
+            *MAINTENANCE.values(),
+            *(place for place, _ in PERSISTENCE.values()),
+        ]
+    ),
 )(_undefined)
 insn("SYSL", f"1101010100 1 01 {REGISTER}", _sysl_text, key="sysl")(_undefined)

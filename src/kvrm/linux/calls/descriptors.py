@@ -38,7 +38,7 @@ def openat2(process: Process, dirfd: int, path: int, how: int, size: int) -> int
 
 
 def _open(process: Process, dirfd: int, path: bytes, flags: int, mode: int) -> int:
-    base = process.cwd if path.startswith(b"/") else process.directory(dirfd)
+    base = process.base(dirfd, path)
     if flags & abi.O_ACCMODE == abi.O_ACCMODE:
         raise Failure(Errno.EINVAL)
     if len(process.descriptors) >= process.limit(abi.RLIMIT_NOFILE)[0]:

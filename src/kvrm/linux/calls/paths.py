@@ -228,7 +228,7 @@ def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -
     )
     where = _host_place(node)
     if where is not None:
-        os.utime(where.name, ns=(atime, mtime), dir_fd=where.parent().fd, follow_symlinks=False)
+        where.apply(os.utime, ns=(atime, mtime), follow_symlinks=False)
     else:
         node.change(now, atime=atime, mtime=mtime)
     return 0
@@ -286,8 +286,7 @@ def flistxattr(process: Process, fd: int, names: int, size: int) -> int:
 
 def _at(process: Process, dirfd: int, path: bytes, follow: bool = True) -> Found:
     """Resolve a path that starts at a descriptor, if it is not absolute."""
-    base = process.cwd if path.startswith(b"/") else process.directory(dirfd)
-    return resolve(process, base, path, follow)
+    return resolve(process, process.base(dirfd, path), path, follow)
 
 
 def _node(process: Process, dirfd: int, pointer: int, flags: int, follow: bool) -> Node:
@@ -356,7 +355,7 @@ def _chown(process: Process, node: Node, uid: int, gid: int) -> int:
         raise Failure(Errno.EPERM)
     where = _host_place(node)
     if where is not None:
-        os.chown(where.name, owner, group, dir_fd=where.parent().fd, follow_symlinks=False)
+        where.apply(os.chown, owner, group, follow_symlinks=False)
     else:
         node.change(process.realtime, uid=owner, gid=group)
     return 0

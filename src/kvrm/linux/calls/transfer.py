@@ -24,14 +24,14 @@ Pieces = list[tuple[int, int]]
 def read(process: Process, fd: int, buffer: int, count: int) -> int:
     """Read from the current offset."""
     file = _readable(process, fd)
-    return _into_guest(process, file, [(buffer, count)], lambda size, done: file.read(process, size))
+    return _into_guest(process, file, [(buffer, count)], lambda size, done: file.read(process, size), True)
 
 
 def readv(process: Process, fd: int, vector: int, count: int) -> int:
     """Read into several buffers."""
     file = _readable(process, fd)
     pieces = _vector(process, vector, count)
-    return _into_guest(process, file, pieces, lambda size, done: file.read(process, size))
+    return _into_guest(process, file, pieces, lambda size, done: file.read(process, size), True)
 
 
 def pread64(process: Process, fd: int, buffer: int, count: int, offset: int) -> int:
@@ -137,10 +137,13 @@ def _blocks(pieces: Pieces) -> Iterator[tuple[int, int]]:
             yield address + start, min(_BLOCK, size - start)
 
 
-def _into_guest(process: Process, file: OpenFile, pieces: Pieces, source: Callable[[int, int], bytes]) -> int:
+def _into_guest(
+    process: Process, file: OpenFile, pieces: Pieces, source: Callable[[int, int], bytes], moves: bool
+) -> int:
     """Read until the buffers are full, or there is no more for now.
 
-    A file whose reads may wait is read once, whatever the number of buffers.
+    `moves`: the source moves the offset of `file`. A file whose reads may wait is read once, whatever the
+    number of buffers.
     """
     total = min(sum(size for _, size in pieces), abi.MAX_RW_COUNT)
     if total == 0:
@@ -149,10 +152,13 @@ def _into_guest(process: Process, file: OpenFile, pieces: Pieces, source: Callab
     room = _Buffers(process, pieces)
     while done < total:
         size = min(_BLOCK, total - done)
+        data = b""
         try:
             data = source(size, done)
             room.put(data)
         except (GuestFault, Failure, OSError):
+            if moves:
+                file.unread(data)
             if done:
                 break
             raise
@@ -208,7 +214,7 @@ def _read_at(process: Process, fd: int, pieces: Pieces, offset: int) -> int:
     file = _readable(process, fd)
     if not 0 <= offset <= _MAX_OFFSET:
         raise Failure(Errno.EINVAL)
-    return _into_guest(process, file, pieces, lambda size, done: file.pread(size, offset + done))
+    return _into_guest(process, file, pieces, lambda size, done: file.pread(size, offset + done), False)
 
 
 def _write_at(process: Process, fd: int, pieces: Pieces, offset: int) -> int:
@@ -223,15 +229,17 @@ def _between(process: Process, source: Callable[[int, int], bytes], sink: OpenFi
     count = min(count, abi.MAX_RW_COUNT)
     done = 0
     while done < count:
-        data = source(min(_BLOCK, count - done), done)
-        if not data:
-            break
+        size = min(_BLOCK, count - done)
+        data = source(size, done)
         try:
-            taken = sink.write(process, data)
-        except BrokenPipeError:
-            process.signals.send(abi.SIGPIPE)
+            taken = sink.write(process, data) if data else 0
+        except (Failure, OSError) as error:
+            if done:
+                break
+            if isinstance(error, BrokenPipeError):
+                process.signals.send(abi.SIGPIPE)
             raise
         done += taken
-        if taken < len(data):
+        if taken < size:
             break
     return done

@@ -154,7 +154,7 @@ class FileSystem:
         directory = self._new_name(process, found)
         if directory.on_host:
             where = _location(directory, found.name)
-            os.mkdir(where.name, dir_fd=where.parent().fd)
+            where.apply(os.mkdir)
             change_mode(where, mode)
             return
         meta = self.status(stat.S_IFDIR | mode & 0o7777, nlink=2, size=4096)
@@ -166,7 +166,8 @@ class FileSystem:
         directory = self._new_name(process, found)
         if directory.on_host:
             where = _location(directory, found.name)
-            os.symlink(target, where.name, dir_fd=where.parent().fd)
+            parent = where.parent()
+            os.symlink(target, where.name, dir_fd=parent.fd)
             return
         self._put(found, Symlink(target, self.status(stat.S_IFLNK | 0o777, size=len(target))))
 
@@ -194,8 +195,7 @@ class FileSystem:
             raise Failure(Errno.EISDIR)
         directory = self._old_name(process, found)
         if directory.on_host:
-            where = _location(directory, found.name)
-            os.unlink(where.name, dir_fd=where.parent().fd)
+            _location(directory, found.name).apply(os.unlink)
             return
         node.change(self.now, nlink=max(0, node.own().nlink - 1))
         self._remove(found)
@@ -210,7 +210,7 @@ class FileSystem:
         directory = self._old_name(process, found)
         if directory.on_host:
             where = _location(directory, found.name)
-            os.rmdir(where.name, dir_fd=where.parent().fd)
+            where.apply(os.rmdir)
             where.tree.forget()
         else:
             self._drop_directory(process, found, node)
@@ -223,7 +223,9 @@ class FileSystem:
             raise Failure(Errno.EBUSY)
         if new.node is not None and no_replace:
             raise Failure(Errno.EEXIST)
-        source, target = self._old_name(process, old), self._writable(process, new.directory)
+        source = self._old_name(process, old)
+        change = self._writable if new.node is None else self._old_name
+        target = change(process, new)
         if source.on_host != target.on_host:
             raise Failure(Errno.EXDEV)
         if isinstance(node, Directory):
@@ -273,10 +275,10 @@ class FileSystem:
     def _new_name(self, process: Process, found: Found) -> Directory:
         if found.node is not None:
             raise Failure(Errno.EEXIST)
-        return self._writable(process, found.directory)
+        return self._writable(process, found)
 
     def _old_name(self, process: Process, found: Found) -> Directory:
-        directory = self._writable(process, found.directory)
+        directory = self._writable(process, found)
         node = found.existing()
         if node.immutable or (isinstance(node, Directory) and node.sealed):
             raise Failure(Errno.EPERM)
@@ -287,7 +289,8 @@ class FileSystem:
             raise Failure(Errno.EPERM)
         return directory
 
-    def _writable(self, process: Process, directory: Directory) -> Directory:
+    def _writable(self, process: Process, found: Found) -> Directory:
+        directory = found.directory
         if directory.dead:
             raise Failure(Errno.ENOENT)
         process.credentials.require(directory, abi.W_OK | abi.X_OK)
@@ -324,7 +327,7 @@ def _cost(node: Node) -> int:
 
 def change_mode(where: Location, mode: int) -> None:
     """chmod of a host file or directory, never of what a link leads to, and never to setuid or setgid."""
-    handle = Handle(os.open(where.name, os.O_PATH | os.O_NOFOLLOW, dir_fd=where.parent().fd))
+    handle = Handle(where.apply(os.open, os.O_PATH | os.O_NOFOLLOW))
     os.chmod(f"/proc/self/fd/{handle.fd}", mode & HOST_MODE)
 
 

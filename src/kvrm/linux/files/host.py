@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from threading import Lock
+from typing import ClassVar, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from kvrm.linux.errno import Errno, Failure
 
 Parts = tuple[bytes, ...]
+_T = TypeVar("_T")
 
 _KERNEL_FILES = frozenset(
     b"proc sysfs devtmpfs devpts debugfs tracefs securityfs cgroup cgroup2 bpf pstore configfs mqueue "
@@ -43,12 +46,15 @@ def _kernel_devices() -> frozenset[int]:
     return frozenset(devices)
 
 
-def _refuse_kernel_file(fd: int) -> os.stat_result:
-    st = os.fstat(fd)
+def _refuse_kernel_file(st: os.stat_result) -> None:
     if st.st_dev in _kernel_devices():
-        os.close(fd)
         raise Failure(Errno.EACCES)
-    return st
+
+
+def _require_regular(st: os.stat_result) -> None:
+    _refuse_kernel_file(st)
+    if not stat.S_ISREG(st.st_mode):
+        raise Failure(Errno.EACCES)
 
 
 class Handle:
@@ -83,6 +89,7 @@ class HostTree:
         self.writable = writable
         self._root = handle
         self._directories: dict[Parts, Handle] = {}
+        self._lock = Lock()
 
     @classmethod
     def at(cls, path: str | bytes, writable: bool = False) -> HostTree:
@@ -95,66 +102,65 @@ class HostTree:
         return cls._known.setdefault((st.st_dev, st.st_ino, writable), cls(handle, writable))
 
     def directory(self, parts: Parts) -> Handle:
-        """A handle (O_PATH) of the directory at `parts`."""
-        known = len(parts)
-        while known and parts[:known] not in self._directories:
-            known -= 1
-        handle = self._directories[parts[:known]] if known else self._root
-        for depth in range(known, len(parts)):
-            fd = os.open(parts[depth], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle.fd)
-            _refuse_kernel_file(fd)
-            handle = Handle(fd)
-            if len(self._directories) >= _CACHED_DIRECTORIES:
-                del self._directories[next(iter(self._directories))]
-            self._directories[parts[: depth + 1]] = handle
-        return handle
+        """A handle (O_PATH) of the directory at `parts`; keep it for as long as its descriptor is in use."""
+        with self._lock:
+            known = len(parts)
+            while known and parts[:known] not in self._directories:
+                known -= 1
+            handle = self._directories[parts[:known]] if known else self._root
+            for depth in range(known, len(parts)):
+                fd = os.open(parts[depth], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle.fd)
+                handle = Handle(fd)
+                _refuse_kernel_file(os.fstat(fd))
+                if len(self._directories) >= _CACHED_DIRECTORIES:
+                    del self._directories[next(iter(self._directories))]
+                self._directories[parts[: depth + 1]] = handle
+            return handle
 
     def forget(self) -> None:
         """Drop cached handles: directories may have been renamed or removed."""
-        self._directories.clear()
+        with self._lock:
+            self._directories.clear()
 
     def lstat(self, parts: Parts) -> os.stat_result:
         """Status of the entry itself, never of what a link leads to."""
         if not parts:
             return os.fstat(self._root.fd)
-        return os.stat(parts[-1], dir_fd=self.directory(parts[:-1]).fd, follow_symlinks=False)
+        parent = self.directory(parts[:-1])
+        return os.stat(parts[-1], dir_fd=parent.fd, follow_symlinks=False)
 
     def readlink(self, parts: Parts) -> bytes:
         """Target of a symbolic link; ENOENT if the entry has become something else."""
+        parent = self.directory(parts[:-1])
         try:
-            return os.readlink(parts[-1], dir_fd=self.directory(parts[:-1]).fd)
+            return os.readlink(parts[-1], dir_fd=parent.fd)
         except OSError as error:
             raise Failure(Errno.ENOENT if error.errno == Errno.EINVAL else error.errno or Errno.EIO) from None
 
     def open(self, parts: Parts, flags: int = os.O_RDONLY) -> Handle:
         """Open a regular file. Anything else fails with EACCES, and is not touched."""
-        parent = self.directory(parts[:-1]).fd
-        before = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
-        if not stat.S_ISREG(before.st_mode):
-            raise Failure(Errno.EACCES)
+        parent = self.directory(parts[:-1])
+        _require_regular(os.stat(parts[-1], dir_fd=parent.fd, follow_symlinks=False))
         # The entry may be another one by now: O_NONBLOCK lets the check below happen even for a FIFO.
-        fd = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=parent)
-        after = _refuse_kernel_file(fd)
-        if not stat.S_ISREG(after.st_mode):
-            os.close(fd)
-            raise Failure(Errno.EACCES)
-        return Handle(fd)
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+        handle = Handle(os.open(parts[-1], flags, dir_fd=parent.fd))
+        _require_regular(os.fstat(handle.fd))
+        return handle
 
     def create(self, parts: Parts, flags: int, mode: int) -> Handle:
         """Create a regular file that must not exist, with exactly `mode`, but never setuid or setgid."""
-        parent = self.directory(parts[:-1]).fd
-        fd = os.open(parts[-1], flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=parent)
-        os.fchmod(fd, mode & HOST_MODE)
-        return Handle(fd)
+        parent = self.directory(parts[:-1])
+        flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        handle = Handle(os.open(parts[-1], flags, 0o600, dir_fd=parent.fd))
+        os.fchmod(handle.fd, mode & HOST_MODE)
+        return handle
 
     def names(self, parts: Parts) -> dict[bytes, Entry]:
         """The entries of a directory, without `.` and `..`."""
-        fd = os.open(b".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.directory(parts).fd)
-        try:
-            with os.scandir(fd) as entries:
-                return {os.fsencode(entry.name): Entry(entry.inode(), _kind(entry)) for entry in entries}
-        finally:
-            os.close(fd)
+        directory = self.directory(parts)
+        readable = Handle(os.open(b".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory.fd))
+        with os.scandir(readable.fd) as entries:
+            return {os.fsencode(entry.name): Entry(entry.inode(), _kind(entry)) for entry in entries}
 
 
 def _kind(entry: os.DirEntry[str]) -> int:
@@ -190,3 +196,8 @@ class Location:
     def parent(self) -> Handle:
         """A handle of the directory that holds this entry."""
         return self.tree.directory(self.parts[:-1])
+
+    def apply(self, function: Callable[..., _T], *arguments: object, **options: object) -> _T:
+        """Call a function of `os` that takes a name and the keyword `dir_fd` on this entry."""
+        parent = self.parent()
+        return function(self.parts[-1], *arguments, dir_fd=parent.fd, **options)

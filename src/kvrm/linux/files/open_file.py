@@ -65,6 +65,9 @@ class OpenFile:
         """Up to `size` bytes from the current offset, which moves; b"" is the end."""
         raise Failure(Errno.EINVAL)
 
+    def unread(self, data: bytes) -> None:
+        """Take back what the last `read` gave, because the guest could not."""
+
     def write(self, process: Process, data: bytes) -> int:
         """Write at the current offset, which moves; how many bytes were taken."""
         raise Failure(Errno.EINVAL)
@@ -118,6 +121,9 @@ class SeekableFile(OpenFile):
         data = self.pread(size, self.offset)
         self.offset += len(data)
         return data
+
+    def unread(self, data: bytes) -> None:
+        self.offset -= len(data)
 
     def write(self, process: Process, data: bytes) -> int:
         if self.flags & abi.O_APPEND:

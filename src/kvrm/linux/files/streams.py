@@ -48,6 +48,9 @@ class BytesInput(OpenFile):
         self._offset += len(data)
         return data
 
+    def unread(self, data: bytes) -> None:
+        self._offset -= len(data)
+
     def available(self) -> int | None:
         return len(self._data) - self._offset
 
@@ -123,6 +126,10 @@ class HostStream(SeekableFile):
     def read(self, process: Process, size: int) -> bytes:
         return self._wait(select.POLLIN, lambda: os.read(self._fd, size))
 
+    def unread(self, data: bytes) -> None:
+        if not self.waits:
+            os.lseek(self._fd, -len(data), os.SEEK_CUR)
+
     def write(self, process: Process, data: bytes) -> int:
         return self._wait(select.POLLOUT, lambda: os.write(self._fd, data))
 
@@ -196,6 +203,9 @@ class PipeEnd(OpenFile):
             deadlock("it reads from an empty pipe that nobody else can write to")
         data, pipe.data = pipe.data[:size], pipe.data[size:]
         return data
+
+    def unread(self, data: bytes) -> None:
+        self._pipe.data = data + self._pipe.data
 
     def write(self, process: Process, data: bytes) -> int:
         pipe = self._pipe

@@ -1,0 +1,48 @@
+"""System calls return under KVRM what they return under QEMU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import kvrm
+
+SOURCE = Path(__file__).with_name("linux_calls.c")
+COMPILER = "aarch64-linux-gnu-gcc"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    here = tmp_path / "here"
+    (here / "sub/deep").mkdir(parents=True)
+    (here / "text").write_text("".join(f"line {i} {i * i % 97}\n" for i in range(500)))
+    (here / "sub/file").write_bytes(b"x" * 5000)
+    (here / "link").symlink_to("text")
+    for top, directories, files in os.walk(here):
+        for name in (".", *directories, *files):
+            os.utime(os.path.join(top, name), (10**9, 10**9), follow_symlinks=False)
+    return here
+
+
+@pytest.mark.parametrize("kind", ["-static", "-static-pie"])
+def test_like_qemu(kind: str, tree: Path, tmp_path: Path, qemu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which(COMPILER) is None:
+        pytest.skip(f"{COMPILER} is missing (Debian package gcc-aarch64-linux-gnu)")
+    program = tmp_path / "calls"
+    subprocess.run([COMPILER, "-O1", "-w", kind, SOURCE, "-o", program], check=True)
+    monkeypatch.chdir(tree)
+    result = kvrm.Machine(program, args=["argument"], env={"A": "1"}).run(max_instructions=10**8)
+    expected = subprocess.run(
+        [qemu, "-E", "A=1", program, "argument"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+    )
+    assert result.stdout.decode().splitlines() == expected.stdout.decode().splitlines()
+    assert (result.stop, result.exit_code) == (kvrm.Stop.EXIT, expected.returncode)
+    assert sorted(os.listdir(tree)) != [
+        "link",
+        "sub",
+        "text",
+    ]  # QEMU's guest wrote; KVRM's, before it, did not
