@@ -40,7 +40,7 @@ class _Accesses(Reference):
 def accesses(d: Decoded, case: Case) -> tuple[list[tuple[int, int]], int]:
     """The accesses that `d` would make in the state of `case`, and the alignment that they need."""
     state = State()
-    state.pc = ENTRY
+    state.pc = ENTRY + 4 * (len(case.words) - 1)
     for i, value in enumerate(case.x):
         state.x[i] = value
     state.sp = case.sp
@@ -50,8 +50,8 @@ def accesses(d: Decoded, case: Case) -> tuple[list[tuple[int, int]], int]:
 
 
 def aim(rng: Random, case: Case) -> None:
-    """Move the base register (field Rn) so that most accesses of the case's word fall into the data area."""
-    d = decode(case.words[0])
+    """Move the base register (field Rn) so that most accesses of the case's last word fall into the data area."""
+    d = decode(case.words[-1])
     if d is None or "Rn" not in d.fields:
         return
     seen, align = accesses(d, case)

@@ -16,13 +16,14 @@ from kvrm.isa.a64 import Definition, decode, definitions, disassemble
 from kvrm.isa.context import Event
 from kvrm.isa.probe import effects_of
 from oracle import operands
-from oracle.case import Case, Kind, Outcome, differences
+from oracle.case import ENTRY, Case, Kind, Outcome, differences
 from oracle.kvrm_side import KvrmSide
 from oracle.qemu import QemuOracle
 from words import random_words
 
 SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 CASES = int(os.environ.get("KVRM_TEST_CASES", 200))
+NOP = 0xD503201F
 CPU = "max,pauth=off"
 """The processor that QEMU plays: everything that KVRM has, and pointer authentication disabled as there."""
 
@@ -38,14 +39,24 @@ def is_float(d: Definition) -> bool:
 
 
 def make_case(d: Definition, rng: random.Random) -> Case:
+    """A case for a random word of `d`, behind up to two NOPs, so that its address varies."""
     (word,) = random_words(d, rng, 1)
-    if is_float(d):
-        case = operands.random_case(rng, (word,), esize=rng.choice((16, 32, 64)), fp=True, data_seed=7)
-        case.fpcr &= ~operands.FPCR_FZ16  # cortex-a57 has no half-precision arithmetic
-        return case
-    case = operands.random_case(rng, (word,), esize=rng.choice((8, 16, 32, 64)), data_seed=7)
+    words = (NOP,) * rng.randrange(3) + (word,)
+    fp = is_float(d)
+    esize = rng.choice((16, 32, 64) if fp else (8, 16, 32, 64))
+    case = operands.random_case(rng, words, esize=esize, fp=fp, data_seed=7)
+    if fp and rng.random() < 0.2:
+        twins(rng, case, word, esize)
     aim(rng, case)
     return case
+
+
+def twins(rng: random.Random, case: Case, word: int, esize: int) -> None:
+    """Give the named vector registers the same lanes, zeros now and then, with random signs."""
+    value = rng.choice((0, operands.chosen_v(rng, esize, fp=True)))
+    for r in operands.named_registers(word):
+        signs = sum(rng.getrandbits(1) << at for at in range(esize - 1, 128, esize))
+        case.v[r] = value ^ signs
 
 
 def excluded(d: Definition) -> str | None:
@@ -96,8 +107,8 @@ def check(d: Definition, qemu: QemuOracle, engine: str, seed: int, count: int) -
     bad = []
     for case, want, got in zip(cases, qemu.run(cases), KvrmSide(engine).run(cases), strict=True):
         if want.kind is not Kind.BROKEN and (lines := compare(d, want, got)):
-            text = disassemble(case.words[0], 0x2000_4000)
-            bad.append(f"{case.words[0]:08x} {text}: " + "; ".join(lines))
+            text = disassemble(case.words[-1], ENTRY)
+            bad.append(f"{case.words[-1]:08x} {text}: " + "; ".join(lines))
     assert not bad, f"seed {seed}, {d.source}: {len(bad)} of {count} differ:\n" + "\n".join(bad[:5])
 
 

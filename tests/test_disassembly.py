@@ -59,8 +59,10 @@ def prefers_orr(d: Decoded, mine: str, other: str) -> bool:
 
 
 def extracts_zero(d: Decoded, mine: str, other: str) -> bool:
-    return mine.startswith("bfxil") and d.Rn == 31 and other == mine.replace("bfxil", "bfc").replace(
-        ", xzr" if d.sf else ", wzr", ""
+    return (
+        mine.startswith("bfxil")
+        and d.Rn == 31
+        and other == mine.replace("bfxil", "bfc").replace(", xzr" if d.sf else ", wzr", "")
     )
 
 

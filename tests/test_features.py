@@ -29,7 +29,9 @@ def test_definitions_name_known_features():
 
 
 @pytest.mark.parametrize("engine", ["interpreter", "reference"])
-@pytest.mark.parametrize(("features", "there"), [("armv8.0", False), ("cortex-a76", True), ("armv8.0", False)])
+@pytest.mark.parametrize(
+    ("features", "there"), [("armv8.0", False), ("cortex-a76", True), ("armv8.0", False)]
+)
 def test_an_atomic_needs_its_feature(engine, features, there):
     m = machine(engine, features)
     stop = m.run(max_instructions=10).stop
