@@ -224,6 +224,10 @@ def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[li
     table = ir.GlobalVariable(module, t, f"table_{name}")
     table.initializer = ir.Constant(t, decoders)
     table.global_constant = True
+    if "ptx" in native.dumps():
+        from kvrm.target.cuda.ptx import handlers_ptx
+
+        native.dump("ptx", handlers_ptx(variants))
     return name, variants, rows, str(module)
 
 

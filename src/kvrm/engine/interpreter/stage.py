@@ -37,10 +37,17 @@ class HandlerStage(Context):
 
     level = 2
 
-    def __init__(self, module: ir.Module, name: str, slow: ir.Function | None, near: bool = False) -> None:
+    def __init__(
+        self,
+        module: ir.Module,
+        name: str,
+        slow: ir.Function | None,
+        near: bool = False,
+        function: type[Function] = Function,
+    ) -> None:
         super().__init__()
         self._slow, self._near = slow, near
-        self._f = Function(module, name)
+        self._f = function(module, name)
         self._loads = self._f.e.block
         self._entry = self._f.fn.append_basic_block("body")
         self._f.e.position_at_end(self._entry)
@@ -337,17 +344,24 @@ def _operand_width(width: int) -> int:
 
 
 def build_handler(
-    module: ir.Module, name: str, definition: Definition, statics: Sequence[int]
+    module: ir.Module,
+    name: str,
+    definition: Definition,
+    statics: Sequence[int],
+    function: type[Function] = Function,
 ) -> ir.Function:
-    """Emit one variant's handlers; the decoder that chooses among them and fills the slot."""
+    """Emit one variant's handlers; the decoder that chooses among them and fills the slot.
+
+    `function` is the kind of function that handlers are, on the target at hand.
+    """
 
     def build(into: ir.Module, suffix: str, slow: ir.Function | None, near: bool = False) -> HandlerStage:
-        stage = HandlerStage(into, name + suffix, slow, near)
+        stage = HandlerStage(into, name + suffix, slow, near, function)
         stage.build(definition, statics)
         return stage
 
     trial = build(ir.Module(name="trial"), "", None)
-    twin = build(module, ".slow", None).function if trial.touches_memory else None
+    twin = build(module, "_slow", None).function if trial.touches_memory else None
     stage = build(module, "", twin)
-    near = build(module, ".near", twin, near=True) if trial.has_static_target else None
-    return stage.decoder(module, f"{name}.decode", definition, near)
+    near = build(module, "_near", twin, near=True) if trial.has_static_target else None
+    return stage.decoder(module, f"{name}_decode", definition, near)

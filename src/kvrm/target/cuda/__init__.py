@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: PTX from the same staged handlers."""

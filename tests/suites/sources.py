@@ -1,0 +1,137 @@
+"""Sources of the suites: Debian packages, fetched by name into the user's cache. Nothing is installed.
+
+The release is fixed, so that the programs and their counts are the same everywhere. The machine's own apt does
+the work with a private state; the host's package lists and database stay as they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kvrm.cache import root
+
+SITE: Final = "http://deb.debian.org/debian"
+RELEASE: Final = "bookworm"
+KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+SECONDS: Final = 600
+"""Longest time that one command may take."""
+
+_APT_CONF: Final = """\
+APT::Sandbox::User "";
+Dir::State "{apt}/state";
+Dir::State::status "{apt}/state/status";
+Dir::Cache "{apt}/cache";
+Dir::Etc::sourcelist "{apt}/sources.list";
+Dir::Etc::sourceparts "-";
+Acquire::Languages "none";
+Acquire::Retries "1";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+"""
+
+
+class Unavailable(Exception):
+    """The suites cannot be had on this machine; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What is taken from one package: the `folders` of the archive `tar` (a glob pattern)."""
+
+    name: str
+    binary: bool
+    tar: str
+    folders: tuple[str, ...]
+
+
+PACKAGES: Final = {
+    "gcc": Package(
+        "gcc-12-source",
+        True,
+        "usr/src/gcc-12/gcc-*.tar.*",
+        ("gcc/testsuite/gcc.c-torture/execute/", "gcc/testsuite/gcc.target/aarch64/"),
+    ),
+    "valgrind": Package("valgrind", False, "valgrind_*.orig.tar.*", ("none/tests/arm64/", "tests/malloc.h")),
+    "qemu": Package("qemu", False, "qemu_*.orig.tar.*", ("tests/tcg/",)),
+}
+"""The name of a folder in the cache, and the package that fills it."""
+
+
+def home() -> Path:
+    """The directory of everything about the suites that can be made again."""
+    return root() / "suites"
+
+
+def sources() -> Path:
+    """A directory with one folder for each of `PACKAGES`; fetched once. Raises Unavailable."""
+    folder, stamp = home() / "sources", home() / "sources.txt"
+    home().mkdir(parents=True, exist_ok=True)
+    with (home() / "lock").open("w") as lock:
+        # The other test processes wait here and find the result.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.read_text() != repr(PACKAGES):
+            shutil.rmtree(folder, ignore_errors=True)
+            _fetch(home() / "apt", folder)
+            stamp.write_text(repr(PACKAGES))
+    return folder
+
+
+def _fetch(apt: Path, folder: Path) -> None:
+    for tool in ("apt-get", "dpkg-deb"):
+        if not shutil.which(tool):
+            raise Unavailable(f"{tool} is missing: the suites come from Debian packages")
+    shutil.rmtree(apt, ignore_errors=True)
+    for directory in ("state/lists/partial", "cache/archives/partial"):
+        (apt / directory).mkdir(parents=True)
+    (apt / "state/status").touch()
+    (apt / "apt.conf").write_text(_APT_CONF.format(apt=apt))
+    signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
+    lines = [f"{kind} {signed}{SITE} {RELEASE} main\n" for kind in ("deb", "deb-src")]
+    (apt / "sources.list").write_text("".join(lines))
+    _run(apt, "apt-get", "update")
+    for name, package in PACKAGES.items():
+        how = ("download",) if package.binary else ("source", "--download-only")
+        _run(apt, "apt-get", *how, package.name)
+        for deb in apt.glob("*.deb"):
+            _run(apt, "dpkg-deb", "-x", str(deb), ".")
+            deb.unlink()
+        archives = sorted(apt.glob(package.tar))
+        if not archives:
+            raise Unavailable(f"the package {package.name} holds no {package.tar}")
+        _extract(archives[0], folder / name, package.folders)
+    # Valgrind's configure script would write it; on Linux its programs need none of its content.
+    (folder / "valgrind/config.h").touch()
+    shutil.rmtree(apt)
+
+
+def _extract(archive: Path, target: Path, folders: Sequence[str]) -> None:
+    """Unpack what lies below `folders`, without the archive's outermost directory."""
+    with tarfile.open(archive, "r|*") as tar:
+        for member in tar:
+            member.name = member.name.partition("/")[2]
+            if member.isfile() and member.name.startswith(tuple(folders)):
+                tar.extract(member, target, filter="data")
+
+
+def _run(apt: Path, *command: str) -> None:
+    """Run a command in `apt` under its configuration."""
+    done = subprocess.run(
+        command,
+        cwd=apt,
+        env=os.environ | {"APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+        raise Unavailable(f"`{' '.join(command[:3])}` failed: {last}")
