@@ -265,6 +265,14 @@ def test_traces_are_the_same_on_both_engines(capsys, monkeypatch):
     assert "add x0, x0, #1" not in seen[0]
 
 
+@pytest.mark.parametrize(("switch", "calls"), [("sys", 2), ("sys:5", 2), ("sys:6", 1), ("insn", 0)])
+def test_system_calls_are_traced_from_the_start_on(switch, calls, examples, capsys, monkeypatch):
+    monkeypatch.setenv("KVRM_TRACE", switch)
+    kvrm.Machine(examples / "hello", stdout=None).run()
+    err = capsys.readouterr().err
+    assert err.count("write(1, ") + err.count("exit_group(0)") == calls
+
+
 @pytest.mark.parametrize("variable", ["KVRM_TRACE", "KVRM_DUMP"])
 def test_bad_switches_are_named(variable, monkeypatch):
     monkeypatch.setenv(variable, "nonsense")

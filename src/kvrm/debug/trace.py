@@ -11,23 +11,11 @@ from typing import Any, TextIO
 
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.reference import Reference
-from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode, disassemble
 from kvrm.isa.context import Event, Flags, System
 from kvrm.machine.state import State
 from kvrm.memory import GuestFault, Memory
 from kvrm.values import Bits, Lift
-
-TOPICS = frozenset(("insn", "regs", "mem", "sys"))
-
-
-def parse(text: str) -> tuple[frozenset[str], int]:
-    """Topics and start of a KVRM_TRACE value; UsageError if it has others."""
-    names, _, start = text.partition(":")
-    topics = frozenset(t for t in names.split(",") if t)
-    if topics - TOPICS or (start and not start.isdecimal()):
-        raise UsageError(f"KVRM_TRACE={text}: it is insn,regs,mem,sys in any choice, then optionally :start")
-    return topics, int(start or 0)
 
 
 class Tracer:
@@ -44,12 +32,6 @@ class Tracer:
     ) -> None:
         self._engine, self._state, self._memory = engine, state, memory
         self._topics, self._start, self._out = topics, start, out or sys.stderr
-
-    @staticmethod
-    def wrap(engine: Any, state: State, memory: Memory, text: str) -> Any:
-        """The engine, traced if the text asks for more than system calls."""
-        topics, start = parse(text)
-        return Tracer(engine, state, memory, topics, start) if topics - {"sys"} else engine
 
     @property
     def retired(self) -> int:

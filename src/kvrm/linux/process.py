@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
+from kvrm.debug.switches import trace_switch
 from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
@@ -114,7 +115,8 @@ class Process:
         ]
         self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
         self.features = features
-        self._trace = "sys" in os.environ.get("KVRM_TRACE", "").split(",")
+        topics, start = trace_switch()
+        self._trace_from = start if "sys" in topics else None
         self.loaded: Loaded = Loaded(0, 0, 0, b"")
 
     # Running
@@ -142,14 +144,15 @@ class Process:
         number = int(x[8]) & 0xFFFFFFFF
         call = TABLE.get(number)
         arguments = [int(x[index]) for index in range(6)]
-        line = shown_call(self, call, number, arguments) if self._trace else ""
+        traced = self._trace_from is not None and self.retired >= self._trace_from
+        line = shown_call(self, call, number, arguments) if traced else ""
         try:
             result = self._call(call, arguments)
         except Finish as finish:
-            if self._trace:
+            if traced:
                 sys.stderr.write(f"{line} = ?\n")
             return finish.outcome
-        if self._trace:
+        if traced:
             sys.stderr.write(f"{line} = {shown_result(result)}\n")
         x[0] = result & U64
         return None

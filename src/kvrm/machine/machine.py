@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from kvrm.debug.switches import trace_switch
 from kvrm.errors import HostError, KvrmError, UsageError
 from kvrm.isa.context import System
 from kvrm.isa.features import feature_set, identification
@@ -342,7 +343,7 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
 
 def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
     state, features = machine.state, machine.features
-    trace = os.environ.get("KVRM_TRACE", "")
+    topics, start = trace_switch()
     if machine.engine == "reference":
         from kvrm.engine.reference import ReferenceEngine
 
@@ -353,10 +354,10 @@ def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
         engine = Interpreter(state, memory, features)
         if program:
             engine.prepare()
-    if trace:
+    if topics - {"sys"}:
         from kvrm.debug.trace import Tracer
 
-        return Tracer.wrap(engine, state, memory, trace)
+        return Tracer(engine, state, memory, topics, start)
     return engine
 
 

@@ -45,7 +45,7 @@ class GuestFault(Exception):
 
 
 class AlignmentFault(GuestFault):
-    """`address` is not a multiple of what the access demands (SIGBUS, BUS_ADRALN), whatever is mapped there."""
+    """`address` is not a multiple of what the access demands (SIGBUS, BUS_ADRALN), mapped or not."""
 
     def __init__(self, address: int, kind: AccessKind) -> None:
         super().__init__(address, kind, True)

@@ -65,7 +65,8 @@ class Library:
         self._loader = native.Loader()
         self._loaded: set[str] = set()
         self._known: set[Variant] = set()
-        self._on_disk: dict[Variant, str] | None = None
+        self._seen: set[str] = set()
+        self._on_disk: dict[Variant, str] = {}
         self._rows: list[npt.NDArray[np.uint32]] = []
         self._features: list[str] = []
         self._decoders = np.zeros(0, np.uint64)
@@ -92,7 +93,8 @@ class Library:
             wanted = set(variants) - self._known
             if not wanted:
                 return
-            for name in sorted({self._index()[v] for v in wanted & self._index().keys()}):
+            on_disk = self._index()
+            for name in sorted({on_disk[v] for v in wanted & on_disk.keys()}):
                 self._load(name)
             missing = sorted(wanted - self._known)
             if missing and purpose:
@@ -117,15 +119,15 @@ class Library:
                 return
         variants = variants_of(np.frombuffer(text[: len(text) & -4], "<u4").astype(np.uint32))
         self.ensure(variants, "for this program (once; they are kept)")
-        used = {self._index()[v] for v in variants & self._index().keys()}
+        used = {self._on_disk[v] for v in variants & self._on_disk.keys()}
         cache.write_checked(remembered, " ".join(sorted(used)).encode())
 
     # -- segments --------------------------------------------------------------------------------------------
     def _index(self) -> dict[Variant, str]:
-        """Which segment on disk holds a handler; read once, then kept up to date by this process."""
-        if self._on_disk is None:
-            self._on_disk = {}
-            for path in sorted(self._directory.glob("*.segment")) if self._use_disk else ():
+        """Which segment on disk holds a handler, those that other processes have added included."""
+        for path in sorted(self._directory.glob("*.segment")) if self._use_disk else ():
+            if path.stem not in self._seen:
+                self._seen.add(path.stem)
                 with contextlib.suppress(OSError, ValueError):
                     self._on_disk |= dict.fromkeys(Segment.peek(path, cache.CHECKSUM_BYTES), path.stem)
         return self._on_disk
@@ -142,7 +144,7 @@ class Library:
     def _add(self, segment: Segment) -> None:
         """Keep a new segment on disk and link it."""
         cache.write_checked(self._directory / f"{segment.name}.segment", segment.pack())
-        self._index().update(dict.fromkeys(segment.variants, segment.name))
+        self._on_disk.update(dict.fromkeys(segment.variants, segment.name))
         self._link(segment)
 
     def _link(self, segment: Segment) -> None:
