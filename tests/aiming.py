@@ -50,7 +50,7 @@ def accesses(d: Decoded, case: Case) -> tuple[list[tuple[int, int]], int]:
 
 
 def aim(rng: Random, case: Case) -> None:
-    """Move the base register (field Rn) so that most accesses of the case's last word fall into the data area."""
+    """Move the base register (field Rn) so that most accesses of the last word hit the data area."""
     d = decode(case.words[-1])
     if d is None or "Rn" not in d.fields:
         return

@@ -29,7 +29,7 @@ BASE = 28
 def _usable(d: Definition) -> bool:
     """Definitions whose random words neither leave the block nor depend on the host.
 
-    Store-exclusives are left out: whether other stores in between disarm the monitor is IMPLEMENTATION DEFINED.
+    Store-exclusives are left out: whether stores in between disarm the monitor is IMPLEMENTATION DEFINED.
     """
     decoded = decode(random_word(d, random.Random(1)))
     assert decoded is not None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from extensions import EXTENSIONS
 from guests.fetch import program
 from kvrm.isa.a64 import decode, decode_many, definitions
 from kvrm.isa.assembly import text_of
@@ -106,28 +107,9 @@ def test_every_definition(d, cs):
 # -- Random words and whole programs ----------------------------------------------------------------------
 
 
-def not_defined(word: int, mnemonic: str) -> str | None:
-    """Why a word that capstone knows has no definition, if it may have none."""
-    if word >> 25 & 0b1101 == 0b0000:
-        return "SVE and SME"
-    if word & 0xFFD00000 == 0xD5000000 and not word >> 19 & 1 and mnemonic in ("msr", "mrs"):
-        return "system registers with op0 = 0 or 1, which the manual does not allocate to MSR and MRS"
-    if mnemonic == "dsb" and word & 0xFFFFF3FF == 0xD503323F:
-        return "FEAT_XS"
-    return next((reason for reason, names in NOT_DEFINED.items() if re.fullmatch(names, mnemonic)), None)
-
-
-NOT_DEFINED = {
-    "pointer authentication with keys (FEAT_PAuth)": "ldra[ab]|pac.*|aut.*|xpac.*|bl?ra.*|e?reta.*",
-    "memory tagging (FEAT_MTE)": "ldg|ldgm|st2?g|stz2?g|stgm|stzgm|stgp|irg|gmi|addg|subg|subps?|cmpp",
-    "memory copy and set (FEAT_MOPS)": "cpy.*|set[gpme].*",
-    "hinted branches (FEAT_HBC)": r"bc\..*",
-    "64-byte accesses (FEAT_LS64)": "ld64b|st64b.*",
-    "transactions (FEAT_TME)": "tstart|tcommit|ttest|tcancel",
-    "waiting with timeout (FEAT_WFxT)": "wfet|wfit",
-    "streaming mode (FEAT_SME)": "smstart|smstop",
-    "debug state, undefined outside it; exception return at EL1": "dcps[123]|drps|eret",
-}
+def not_defined(word: int) -> str | None:
+    """Which extension that KVRM does not have allocates a word, if one does."""
+    return next((reason for cube, reason in EXTENSIONS if word & cube.mask == cube.value), None)
 
 
 def compare(words, cs) -> list[str]:
@@ -146,7 +128,7 @@ def compare(words, cs) -> list[str]:
                 f"{mnemonic} {rest}".rstrip() if allocated else None,
             )
         else:
-            known = not allocated or not_defined(word, mnemonic)
+            known = not allocated or not_defined(word)
             line = None if known else f"{word:08x}: no definition, capstone {mnemonic} {rest}"
         if line:
             bad.append(line)

@@ -303,7 +303,7 @@ def test_host_errors_say_where(monkeypatch):
 
 
 def test_repr_and_disassembly():
-    m = machine("interpreter", ADD_1, 0)
-    assert m.disassemble(count=2) == ["add x0, x0, #1", ".word 0x00000000"]
+    m = machine("interpreter", ADD_1, 0xFFFFFFFF)
+    assert m.disassemble(count=2) == ["add x0, x0, #1", ".word 0xffffffff"]
     assert "pc=0x10000" in repr(m) and "pc=0x10000" in repr(m.state)
     assert m.state.system(System.FPCR) == 0

@@ -135,6 +135,7 @@ def _undefined(m: Context) -> None:
     m.event(Event.UNDEFINED)
 
 
+insn("UDF", "0000000000000000 imm16:16", "udf {imm16:imm}", key="udf")(_undefined)
 for _name, _diagram in (
     ("HVC", "11010100 000 imm16:16 000 10"),
     ("SMC", "11010100 000 imm16:16 000 11"),
