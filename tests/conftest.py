@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
+import definition_coverage
 from guests import fetch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Reports that are not made by default."""
+    parser.addoption("--definition-coverage", action="store_true", help="list what no test runs")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set up the reports that were asked for."""
+    definition_coverage.configure(config)
+
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

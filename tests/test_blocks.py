@@ -16,7 +16,7 @@ from oracle import operands
 from oracle.case import DATA_BASE, DATA_SIZE, Case, Kind
 from oracle.kvrm_side import KvrmSide
 from oracle.qemu import QemuOracle
-from test_differential import CPU, PINNED, compare
+from test_differential import CACHES, CPU, PINNED, compare
 from words import random_word
 
 SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))

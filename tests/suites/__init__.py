@@ -1,1 +1,1 @@
-"""Test suites that nobody here wrote, run under KVRM and compared with QEMU: `python -m suites` in `tests/`."""
+"""Test suites that nobody here wrote, under KVRM and QEMU: `python -m suites` in `tests/`."""

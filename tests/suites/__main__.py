@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kvrm.machine.machine import ENGINES
 from suites import building, report, running
 from suites.catalogue import SUITES, Program, programs
 from suites.session import Session
@@ -26,14 +27,14 @@ def main() -> int:
         return 2
     try:
         with console.status("fetching the sources (about 150 MB, once)"):
-            chosen = _chosen(programs(sources()), options)
+            chosen = _chosen(programs(sources(), options.level), options.names)
     except Unavailable as reason:
         console.print(f"cannot fetch the suites: {reason}")
         return 2
     if not chosen:
         console.print("no program has such a name")
         return 2
-    session = Session(console, options.jobs, options.again)
+    session = Session(console, options.jobs, options.engine, options.again, options.lacking)
     try:
         results = session.run(chosen)
     except KeyboardInterrupt:
@@ -50,13 +51,19 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m suites", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a suite, or a pattern of SUITE/PROGRAM")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes (default 2)")
+    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="KVRM's (default interpreter)")
     parser.add_argument("--again", action="store_true", help="run under KVRM what it ran already")
+    parser.add_argument("--lacking", action="store_true", help="run also what needs what KVRM lacks")
+    parser.add_argument(
+        "--level", default="-O2", metavar="-O?", help="the compiler's, where a program asks for none"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
     return parser.parse_args()
 
 
-def _chosen(everything: list[Program], options: argparse.Namespace) -> list[Program]:
-    patterns = [f"{name}/*" if name in SUITES else name for name in options.names or ["*"]]
+def _chosen(everything: list[Program], names: list[str]) -> list[Program]:
+    """The programs that one of the names, or no name, asks for."""
+    patterns = [f"{name}/*" if name in SUITES else name for name in names or ["*"]]
     return [p for p in everything if any(fnmatchcase(p.id, pattern) for pattern in patterns)]
 
 

@@ -29,23 +29,26 @@ class Outcome:
     seconds: float = 0.0
 
 
-def outcome(
-    ended: str,
-    stdout: bytes,
-    words: str,
-    expected: Path | None,
-    seconds: float,
-    retired: int = 0,
-) -> Outcome:
-    """An Outcome from what a run gave; `words` is text whose end says why."""
-    return Outcome(
-        ended,
-        hashlib.blake2b(stdout, digest_size=8).hexdigest(),
-        differing_lines(stdout, expected.read_bytes()) if expected is not None else (),
-        words.strip()[-TAIL:],
-        retired,
-        round(seconds, 3),
-    )
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of a program gave; `words` is text whose end says why it ended like this."""
+
+    ended: str
+    stdout: bytes = b""
+    words: str = ""
+    retired: int = 0
+    seconds: float = 0.0
+
+    def outcome(self, expected: Path | None) -> Outcome:
+        """What is kept of it; `expected` is the file that standard output should equal."""
+        return Outcome(
+            self.ended,
+            hashlib.blake2b(self.stdout, digest_size=8).hexdigest(),
+            differing_lines(self.stdout, expected.read_bytes()) if expected is not None else (),
+            self.words.strip()[-TAIL:],
+            self.retired,
+            round(self.seconds, 3),
+        )
 
 
 def differing_lines(got: bytes, expected: bytes) -> tuple[int, ...]:

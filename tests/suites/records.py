@@ -30,9 +30,11 @@ class Records:
         """The outcome of an executable, or None."""
         return self._known.get(_key(executable))
 
-    def put(self, executable: Path, outcome: Outcome) -> None:
-        """Remember an outcome."""
+    def put(self, executable: Path, outcome: Outcome, lasting: bool = True) -> None:
+        """Remember an outcome, `lasting` beyond this process or not."""
         self._known[_key(executable)] = outcome
+        if not lasting:
+            return
         with self.path.open("a") as file:
             file.write(json.dumps([_key(executable), asdict(outcome)]) + "\n")
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from suites.catalogue import SUITES
 from suites.session import Result
-from suites.verdict import LACKS, Verdict
+from suites.verdict import Verdict
 
 
 def show(console: Console, results: Sequence[Result]) -> None:
@@ -22,9 +22,6 @@ def show(console: Console, results: Sequence[Result]) -> None:
             if result.judgement.verdict is verdict:
                 line = f"{verdict}: {result.program.id}: {result.judgement.reason}"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for result in results:
-        if result.program.id in LACKS and result.judgement.verdict is Verdict.PASSED:
-            console.print(f"{result.program.id} passes now: remove it from LACKS in verdict.py")
     console.print(_table(results))
 
 

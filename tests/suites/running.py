@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import kvrm
-from suites.outcome import Outcome, outcome
+from suites.outcome import Run
 
 QEMU: Final = ("qemu-aarch64", "qemu-aarch64-static")
 QEMU_SECONDS: Final = 120
@@ -37,7 +37,7 @@ def _qemu() -> str:
     return next(path for name in QEMU if (path := shutil.which(name)))
 
 
-def under_qemu(executable: Path, expected: Path | None) -> Outcome:
+def under_qemu(executable: Path) -> Run:
     """Run a program under `qemu-aarch64 -cpu max`, in an empty directory and environment."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as work:
@@ -51,37 +51,35 @@ def under_qemu(executable: Path, expected: Path | None) -> Outcome:
                 timeout=QEMU_SECONDS,
             )
         except subprocess.TimeoutExpired:
-            return Outcome(f"no end after {QEMU_SECONDS} s")
+            return Run(f"no end after {QEMU_SECONDS} s")
     code = done.returncode
     ended = f"exit {code}" if code >= 0 else f"signal {-code}"
-    words = (done.stderr or done.stdout)[-400:].decode(errors="replace")
-    return outcome(ended, done.stdout, words, expected, time.perf_counter() - began)
+    return Run(ended, done.stdout, _words(done.stderr or done.stdout), 0, time.perf_counter() - began)
 
 
-def under_kvrm(executable: Path, expected: Path | None, engine: str | None = None) -> Outcome:
+def under_kvrm(executable: Path, engine: str | None = None) -> Run:
     """Run a program under KVRM with every feature, in an empty directory and environment."""
-    began = time.perf_counter()
+    began, before = time.perf_counter(), Path.cwd()
     with tempfile.TemporaryDirectory() as work:
-        before = Path.cwd()
         os.chdir(work)
         try:
             machine = kvrm.Machine(executable, features="all", engine=engine)
             result = _run(machine, began + KVRM_SECONDS)
         except kvrm.KvrmError as error:
-            return Outcome(type(error).__name__, detail=str(error))
+            return Run(type(error).__name__, words=str(error))
         finally:
             os.chdir(before)
-    words = result.message
-    if result.stop is kvrm.Stop.EXIT:
-        ended = f"exit {result.exit_code}"
-        words = (result.stderr or result.stdout)[-400:].decode(errors="replace")
-    elif result.stop is kvrm.Stop.SIGNAL:
-        ended = f"signal {result.signal}"
-        words = (result.stderr or result.stdout)[-400:].decode(errors="replace") or words
-    else:
-        ended = result.stop.value
-    seconds = time.perf_counter() - began
-    return outcome(ended, result.stdout, words, expected, seconds, machine.retired)
+    ended, words = result.stop.value, result.message
+    if result.stop in (kvrm.Stop.EXIT, kvrm.Stop.SIGNAL):
+        exited = result.stop is kvrm.Stop.EXIT
+        ended = f"exit {result.exit_code}" if exited else f"signal {result.signal}"
+        words = _words(result.stderr or result.stdout)
+    return Run(ended, result.stdout, words, machine.retired, time.perf_counter() - began)
+
+
+def _words(output: bytes) -> str:
+    """The end of what a program said."""
+    return output[-400:].decode(errors="replace")
 
 
 def _run(machine: kvrm.Machine, deadline: float) -> kvrm.Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -15,7 +16,7 @@ from suites.catalogue import Program
 from suites.crew import Lost, run_all
 from suites.outcome import Outcome
 from suites.records import Records, kvrm_version
-from suites.verdict import Judgement, Verdict, judge, succeeded
+from suites.verdict import LACKS, Judgement, Verdict, judge, succeeded
 
 GRACE: Final = 60.0
 """Seconds beyond a side's own time limit until its process is killed."""
@@ -55,23 +56,28 @@ def compiled(program: Program) -> Path | str:
 
 def in_qemu(task: Task) -> Outcome:
     """The outcome under QEMU."""
-    return running.under_qemu(task[1], task[0].expected)
+    return running.under_qemu(task[1]).outcome(task[0].expected)
 
 
-def in_kvrm(task: Task) -> Outcome:
+def in_kvrm(task: Task, engine: str) -> Outcome:
     """The outcome under KVRM."""
-    return running.under_kvrm(task[1], task[0].expected)
+    return running.under_kvrm(task[1], engine).outcome(task[0].expected)
 
 
 class Session:
-    """One run of the command. `again`: outcomes under KVRM that are known do not count."""
+    """One run of the command.
 
-    def __init__(self, console: Console, jobs: int, again: bool) -> None:
+    `again`: outcomes under KVRM that are known do not count. `lacking`: programs of LACKS are run, too.
+    """
+
+    def __init__(self, console: Console, jobs: int, engine: str, again: bool, lacking: bool) -> None:
         self._console = console
         self._jobs = jobs
+        self._engine = engine
         self._again = again
+        self._left_out = frozenset(() if lacking else LACKS)
         self._qemu = Records("qemu", f"{running.qemu_version()} -cpu max")
-        self._kvrm = Records("kvrm", kvrm_version())
+        self._kvrm = Records(engine, kvrm_version())
 
     def run(self, programs: Sequence[Program]) -> list[Result]:
         """A result for each program, in their order."""
@@ -89,11 +95,12 @@ class Session:
             self._phase(progress, "compiling", compiled, programs, building.SECONDS, note)
             tasks = [(p, executables[p.id]) for p in programs if p.id in executables]
             self._side(progress, "under QEMU", in_qemu, tasks, running.QEMU_SECONDS, self._qemu)
-            passing = [(p, path) for p, path in tasks if self._passes(p, path)]
+            passing = [(p, path) for p, path in tasks if self._may_run(p, path)]
             if self._again:
                 for _, path in passing:
                     self._kvrm.forget(path)
-            self._side(progress, "under KVRM", in_kvrm, passing, running.KVRM_SECONDS, self._kvrm)
+            in_engine = partial(in_kvrm, engine=self._engine)
+            self._side(progress, "under KVRM", in_engine, passing, running.KVRM_SECONDS, self._kvrm)
         return [self._result(p, executables.get(p.id), complaints.get(p.id, "")) for p in programs]
 
     def _phase(
@@ -123,20 +130,23 @@ class Session:
         """Run what has no outcome yet."""
 
         def note(task: Task, made: Outcome | Lost) -> None:
-            lost = isinstance(made, Lost)
-            records.put(task[1], Outcome("host process lost", detail=made.reason) if lost else made)
+            if isinstance(made, Lost):
+                records.put(task[1], Outcome("host process lost", detail=made.reason), lasting=False)
+            else:
+                records.put(task[1], made)
 
         new = [task for task in tasks if records.get(task[1]) is None]
         self._phase(progress, title, function, new, seconds, note)
 
-    def _passes(self, program: Program, executable: Path) -> bool:
+    def _may_run(self, program: Program, executable: Path) -> bool:
         outcome = self._qemu.get(executable)
-        return outcome is not None and succeeded(program, outcome)
+        return outcome is not None and succeeded(program, outcome) and program.id not in self._left_out
 
     def _result(self, program: Program, executable: Path | None, complaint: str) -> Result:
         if executable is None:
             reason = f"does not compile: {complaint}"
             return Result(program, Judgement(Verdict.NOT_RUNNABLE, reason))
-        qemu, kvrm = self._qemu.get(executable), self._kvrm.get(executable)
+        qemu = self._qemu.get(executable)
+        kvrm = None if program.id in self._left_out else self._kvrm.get(executable)
         assert qemu is not None
         return Result(program, judge(program, qemu, kvrm), qemu, kvrm)

@@ -1,7 +1,7 @@
 """Sources of the suites: Debian packages, fetched by name into the user's cache. Nothing is installed.
 
-The release is fixed, so that the programs and their counts are the same everywhere. The machine's own apt does
-the work with a private state; the host's package lists and database stay as they are.
+The release is fixed, so that the programs and their counts are the same everywhere. The machine's own apt
+does the work with a private state; the host's package lists and database stay as they are.
 """
 
 from __future__ import annotations
