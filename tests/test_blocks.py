@@ -37,7 +37,7 @@ def _usable(d: Definition) -> bool:
     return not (
         effects.branches
         or effects.event
-        or d.key in PINNED
+        or d.key in (*PINNED, *CACHES)
         or d.key.startswith(("mrs", "msr", "stx", "stlx"))
     )
 
