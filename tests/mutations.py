@@ -44,6 +44,7 @@ PERMUTE, ACROSS, LONG = (
     "isa/a64/simd_three_different.py",
 )
 CONVERT, FP = "isa/a64/fp_conversions.py", "isa/a64/fp_data_processing.py"
+FP_ELEMENT, COMPLEX = "isa/a64/simd_fp_by_element.py", "isa/a64/simd_fp_complex.py"
 EXCLUSIVE = "isa/a64/loads_stores_exclusive.py"
 
 MUTATIONS = [
@@ -104,6 +105,11 @@ MUTATIONS = [
     Mutation("NaN order", "values/softfloat.py", "return propagate_nan(f, fpcr, flags, c, a, b)", "return propagate_nan(f, fpcr, flags, a, b, c)", "fmadd"),
     Mutation("NaN priority", "values/softfloat_core.py", "chosen = x | f.quiet", "pass", "fadd_scalar"),
     Mutation("sign of zero", "values/softfloat.py", "        return a & b\n    return a if _order(a, f) > _order(b, f)", "        return a | b\n    return a if _order(a, f) > _order(b, f)", "fmax_scalar"),
+    Mutation("lane number", FP_ELEMENT, "concat(H, L, M)", "concat(H, M, L)", "fmla_element_half"),
+    Mutation("sign", COMPLEX, "real=rot in (1, 2)", "real=rot in (2, 3)", "fcmla_half"),
+    Mutation("half chosen", "isa/a64/simd_fp_multiply_long.py", "lane(int(upper))", "lane(0)", "fmlsl2_vector"),
+    Mutation("order of reduction", "isa/a64/simd_fp_reduce.py", "a.shuffle(range(1, a.lanes, 2)), fpcr", "a.shuffle(range(a.lanes // 2, a.lanes)), fpcr", "fmaxv_half"),
+    Mutation("flush of halves", "values/softfloat_convert.py", "x = flush_input(x, FORMATS[16], fpcr, DISCARD)", "pass", "fmlal_vector"),
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from kvrm.isa.a64 import definitions
 from kvrm.isa.context import System
 
 LDADD = 0xB8210041  # ldadd w1, w1, [x2]
+FCADD = 0x6E44E420  # fcadd v0.8h, v1.8h, v4.8h, #90
 CODE, DATA = 0x1_0000, 0x2_0000
 
 
@@ -25,7 +26,7 @@ def machine(engine, features):
 
 
 def test_definitions_name_known_features():
-    assert {d.feature for d in definitions} - {None} <= table.ALL
+    assert {name for d in definitions for name in (d.feature or "").split()} <= table.ALL
 
 
 @pytest.mark.parametrize("engine", ["interpreter", "reference"])
@@ -37,6 +38,27 @@ def test_an_atomic_needs_its_feature(engine, features, there):
     stop = m.run(max_instructions=10).stop
     assert stop is (kvrm.Stop.BRK if there else kvrm.Stop.UNDEFINED)
     assert m.memory[DATA : DATA + 4] == struct.pack("<I", 5 if there else 0)
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "reference"])
+@pytest.mark.parametrize("features", [["FEAT_FCMA"], ["FEAT_FP16"], ["FEAT_FCMA", "FEAT_FP16"]])
+def test_complex_halves_need_two_features(engine, features):
+    m = kvrm.Machine(engine=engine, features=features)
+    m.write_memory(CODE, struct.pack("<2I", FCADD, 0xD4200000), prot="rx")
+    m.set_pc(CODE)
+    assert m.run().stop is (kvrm.Stop.BRK if len(features) == 2 else kvrm.Stop.UNDEFINED)
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "reference"])
+@pytest.mark.parametrize("fp_flags", [False, True])
+@pytest.mark.parametrize(("features", "kept"), [("armv8.0", 0x07C0_0000), ("cortex-a76", 0x07C8_0000)])
+def test_fpcr_keeps_what_there_is(engine, fp_flags, features, kept):
+    m = kvrm.Machine(engine=engine, features=features, fp_flags=fp_flags)
+    m.write_memory(CODE, struct.pack("<3I", 0xD51B4400, 0xD53B4401, 0xD4200000), prot="rx")  # msr, mrs fpcr
+    m.set_pc(CODE)
+    m.x[0] = -1
+    m.run()
+    assert m.x[1] == m.fpcr == kept
 
 
 def test_the_default_is_a_cortex_a76():

@@ -8,6 +8,7 @@ import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -17,13 +18,13 @@ from llvmlite import ir
 from kvrm.engine import native
 from kvrm.engine.emitter import PTR, Emitter, constant, integer
 from kvrm.engine.nodes import RunNode
-from kvrm.values import Bits, Node, Primitive, fp, fp_convert, fp_estimate
+from kvrm.values import Bits, Node, Primitive, concat, fp, fp_convert, fp_estimate
 from kvrm.values.softfloat import FORMATS, Rounding
 from oracle.operands import FRACTION_BITS, chosen_float, chosen_integer
 
 TRIES = 1000
 TOWARDS_ZERO = Rounding.ZERO
-SHAPES = [(32, 1), (64, 1), (32, 2), (32, 4), (64, 2)]
+SHAPES = [(16, 1), (32, 1), (64, 1), (16, 4), (32, 2), (16, 8), (32, 4), (64, 2)]
 ROUNDINGS = [Rounding.TIEEVEN, Rounding.POSINF, Rounding.NEGINF, Rounding.ZERO, Rounding.TIEAWAY]
 
 
@@ -65,6 +66,8 @@ def _rows() -> list[Row]:
         "fcmpeq fcmpge fcmpgt funordered".split(),
     ):
         found.append(Row(name, lambda a, b, name=name: getattr(fp, name)(a, b, 0), (n, n), lanes))
+    for n, lanes in SHAPES[:3]:
+        found.append(Row("fcmplt", lambda a, b: fp.fcmplt(a, b, False, 0), (n, n), lanes))
     for n, lanes in SHAPES:
         found.append(Row("fmuladd", lambda c, a, b: fp.fmuladd(c, a, b, 0), (n, n, n), lanes))
         found.append(Row("fsqrt", lambda a: fp.fsqrt(a, 0), (n,), lanes))
@@ -73,7 +76,12 @@ def _rows() -> list[Row]:
         for r in ROUNDINGS:
             found.append(Row(f"frint {r.name}", lambda a, r=r: fp.frint(a, r, 0), (n,), lanes))
         found += _integers(n, lanes)
+        for r, to in itertools.product((Rounding.ZERO, Rounding.TIEEVEN), (32, 64) if n > 16 else ()):
+            operation = partial(lambda r, to, a: fp.frint_bounded(a, r, to, 0), r, to)
+            found.append(Row(f"frint{to} {r.name}", operation, (n,), lanes))
+    found.append(Row("fjcvtzs", lambda a: concat(*fp_convert.fjcvtzs(a, 0)[::-1]), (64,), 1))
     for lanes in (1, 2, 4):
+        found.append(Row("fwiden", lambda a: fp_convert.fwiden(a, 0), (16,), lanes))
         for n, to in ((16, 32), (16, 64), (32, 16), (32, 64), (64, 16), (64, 32)):
             found.append(Row(f"fcvt to {to}", lambda a, to=to: fp_convert.fcvt(a, to, 0), (n,), lanes))
         found.append(Row("fcvtxn", lambda a: fp_convert.fcvtxn(a, 0), (64,), lanes))
@@ -84,7 +92,8 @@ def _rows() -> list[Row]:
 
 def _integers(n: int, lanes: int) -> list[Row]:
     found = []
-    for to, unsigned in itertools.product((32, 64) if lanes == 1 else (n,), (False, True)):
+    for to, unsigned in itertools.product((16, 32, 64)[n > 16 :] if lanes == 1 else (n,), (False, True)):
+        scaled = fp_convert.scale_width(n, to)
         for r in ROUNDINGS:
             found.append(
                 Row(
@@ -94,8 +103,8 @@ def _integers(n: int, lanes: int) -> list[Row]:
                     lanes,
                 )
             )
-        for power in (1, n // 2, n - 1, n):
-            up, down = (Bits(n, fp_convert.power_of_two(n, s)) for s in (power, -power))
+        for power in (1, to // 2, to - 1, to):
+            up, down = (Bits(scaled, fp_convert.power_of_two(scaled, s)) for s in (power, -power))
             found.append(
                 Row(
                     f"to {'us'[not unsigned]}{to} with {power} fraction bits",
@@ -197,11 +206,69 @@ def test_special_values(compiled: Compiled, number: int) -> None:
         assert hex(got) == hex(want), [[hex(v) for v in vs] for vs in operands]
 
 
+@pytest.mark.parametrize(
+    "number",
+    [i for i, r in enumerate(ROWS) if r.lanes == 8 and len(r.widths) == 1],
+    ids=lambda i: ROWS[i].name,
+)
+def test_every_half(compiled: Compiled, number: int) -> None:
+    """Operations with one operand of half precision, or on 16-bit integers: all 65,536 there are."""
+    for first in range(0, 1 << 16, 8):
+        want, got = run(compiled, number, [tuple(range(first, first + 8))])
+        assert hex(got) == hex(want), hex(first)
+
+
+def near_tie(rng: random.Random, exponent: int) -> tuple[int, int, int]:
+    """Halves c, a, b where c has that biased exponent and a * b is about half of its last place.
+
+    Often a * b is as close to a power of two as it can be without being one.
+    """
+    c = rng.getrandbits(1) << 15 | exponent << 10 | rng.choice((0, 1, 0x3FE, 0x3FF, rng.getrandbits(10)))
+    first = rng.randrange(1, 31)
+    second = exponent - 10 - rng.randrange(4) - first + 15
+    i = rng.choice((0, 1, rng.getrandbits(10)))
+    j = rng.choice((0, (1 << 21) // (1024 + i) - 1024 + rng.randint(-1, 1), rng.getrandbits(10)))
+    b = rng.getrandbits(1) << 15 | min(max(second, 0), 30) << 10 | min(max(j, 0), 0x3FF)
+    return c, first << 10 | i, b
+
+
+def row_number(name: str, lanes: int) -> int:
+    """Of a row for halves."""
+    return next(i for i, r in enumerate(ROWS) if (r.name, r.lanes, r.widths[0]) == (name, lanes, 16))
+
+
+@pytest.mark.parametrize(
+    ("name", "exponents"), [("fmuladd", range(1, 31)), ("frecps", [16]), ("frsqrts", [16])]
+)
+def test_half_ties(compiled: Compiled, name: str, exponents: Sequence[int]) -> None:
+    """Sums of a half (of 2 or 3, in the steps) and a product near ties, where rounding twice would show."""
+    number, rng = row_number(name, 8), random.Random(name)
+    for _ in range(2000):
+        lanes = [near_tie(rng, rng.choice(exponents)) for _ in range(8)]
+        operands = list(zip(*lanes, strict=True))[-len(ROWS[number].widths) :]
+        want, got = run(compiled, number, operands)
+        assert hex(got) == hex(want), [[hex(v) for v in vs] for vs in operands]
+
+
+@pytest.mark.parametrize("sign", "us")
+def test_large_integers_near_half_ties(compiled: Compiled, sign: str) -> None:
+    """Integers that no double holds, where a double would be a tie."""
+    number = next(i for i, r in enumerate(ROWS) if r.name == f"from {sign}64 with 64 fraction bits to 16")
+    rng = random.Random(sign)
+    for _ in range(TRIES):
+        shift = rng.randrange(38, 53 - (sign == "s"))
+        tie = (1 << 11 | rng.getrandbits(11) | 1) << shift
+        value = tie + rng.choice((-1, 0, 1))
+        value = value if sign == "u" or rng.getrandbits(1) else -value & (1 << 64) - 1
+        want, got = run(compiled, number, [(value,)])
+        assert hex(got) == hex(want), hex(value)
+
+
 @pytest.mark.parametrize("name", ["frecpe", "frsqrte", "urecpe", "ursqrte"])
 def test_every_estimate(compiled: tuple[native.Loader, str], name: str) -> None:
     """All table entries: 8 fraction bits with an odd and an even exponent, or 9 bits of an integer."""
     for number, row in enumerate(ROWS):
-        if row.name == name:
+        if row.name == name and row.widths[0] > 16:
             at = 23 if row.ints else FRACTION_BITS[row.widths[0]] - 8
             low = 0 if row.ints else 1 << row.widths[0] - 5 - at
             for index in range(low, low + 512):

@@ -40,11 +40,14 @@ _KINDS: Final = {
 
 
 class KvrmSide:
-    """Answers cases by KVRM's engine `engine` ("reference" or "interpreter")."""
+    """Answers cases by KVRM's engine `engine` ("reference" or "interpreter"), with all features.
 
-    def __init__(self, engine: str = "interpreter") -> None:
+    `fp_flags`: floating-point exceptions are tracked, as the other oracles do.
+    """
+
+    def __init__(self, engine: str = "interpreter", fp_flags: bool = False) -> None:
         self.engine = engine
-        self._machine = kvrm.Machine(engine=engine, features="all")
+        self._machine = kvrm.Machine(engine=engine, features="all", fp_flags=fp_flags)
         self._machine.write_memory(CODE_BASE, struct.pack("<I", BRK_WORD) * (CODE_SIZE // 4), prot="rx")
         self._machine.write_memory(DATA_BASE, bytes(DATA_SIZE), prot="rw")
         self._blank = self._machine.snapshot()

@@ -18,7 +18,7 @@ _POLL: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker ended without an answer."""
+    """There is no answer."""
 
     reason: str
 
@@ -57,8 +57,8 @@ def run_all(
 ) -> Iterator[tuple[Task, Answer | Lost]]:
     """Each task with what `function` makes of it, in the order in which they are done.
 
-    `function` is importable; it runs in `jobs` processes. A task whose process dies, or that takes longer
-    than `seconds`, gives Lost. Leaving the iterator ends the processes.
+    `function` is importable; it runs in `jobs` processes. A task that raises, whose process dies, or that
+    takes longer than `seconds`, gives Lost. Leaving the iterator ends the processes.
     """
     left = iter(tasks)
     workers: list[_Worker[Task, Answer]] = []
@@ -93,6 +93,10 @@ def run_all(
 def _serve(connection: Connection, function: Callable[[Task], Answer]) -> None:
     try:
         while True:
-            connection.send(function(connection.recv()))
+            task = connection.recv()
+            try:
+                connection.send(function(task))
+            except Exception as error:
+                connection.send(Lost(f"{type(error).__name__}: {error}"))
     except (EOFError, KeyboardInterrupt):
         return

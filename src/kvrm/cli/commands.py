@@ -63,6 +63,7 @@ def run(
     max_instructions: Annotated[int | None, _option("N", "Stop after N instructions.", min=0)] = None,
     env: Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print a line of JSON on stderr.")] = False,
+    fp_flags: Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")] = False,
 ) -> int:
     """Run a program; the exit code is the guest's, or 128 + n after signal n or a fault, or 124 after N."""
     from kvrm.cli.run import run_program
@@ -76,6 +77,7 @@ def run(
         max_instructions=max_instructions,
         env=env or [],
         stats=stats,
+        fp_flags=fp_flags,
     )
 
 

@@ -23,6 +23,7 @@ def run_program(
     max_instructions: int | None,
     env: Sequence[str],
     stats: bool,
+    fp_flags: bool,
 ) -> int:
     """Run `program` on this process' standard files; return the exit code. Raises `kvrm.KvrmError`."""
     # Python would see Ctrl-C only when the native code returns.
@@ -42,6 +43,7 @@ def run_program(
             engine=engine,
             root=root,
             rw=rw,
+            fp_flags=fp_flags,
         )
         result = machine.run(max_instructions=max_instructions)
     if result.stop is not kvrm.Stop.EXIT:

@@ -105,6 +105,13 @@ class Emitter(ir.IRBuilder):
         t, scalar = value.type, FLOATS[self.width(value)]
         return self.bitcast(value, ir.VectorType(scalar, t.count) if isinstance(t, ir.VectorType) else scalar)
 
+    def bits(self, number: ir.Value) -> ir.Value:
+        """Floating-point numbers as the bits that they are: `real` undone."""
+        t = number.type
+        vector = isinstance(t, ir.VectorType)
+        scalar = ir.IntType(next(n for n, f in FLOATS.items() if f == (t.element if vector else t)))
+        return self.bitcast(number, ir.VectorType(scalar, t.count) if vector else scalar)
+
     def apart(self, value: ir.Value) -> ir.Value:
         """The same bits, hidden from the optimiser: rare uses as integers leave it a number elsewhere."""
         number = self.real(value)

@@ -45,6 +45,11 @@ def target_machine() -> llvm.TargetMachine:
     )
 
 
+def host_is_x86() -> bool:
+    """Whether compiled code runs on x86-64."""
+    return str(target_machine().triple).startswith("x86_64")
+
+
 def compile_object(text: str) -> bytes:
     """Object code of a module given as LLVM text, verified and optimised. Threads may call this."""
     machine = target_machine()

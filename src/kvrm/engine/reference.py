@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
+from functools import cached_property
 
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Decoded
-from kvrm.isa.features import CORTEX_A76
+from kvrm.isa.features import CORTEX_A76, allocates
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import AccessKind, AlignmentFault, GuestFault, Memory, untagged
@@ -48,7 +49,7 @@ class Reference(Context):
         try:
             word = self._fetch()
             d = decode(word)
-            if d is None or (d.definition.feature and d.definition.feature not in self._features):
+            if d is None or not allocates(self._features, d.definition.feature):
                 return Exit(ExitKind.UNDEFINED)
             self._next = s.pc + 4 & MASK
             left = self._run(d)
@@ -77,8 +78,33 @@ class Reference(Context):
 
     @property
     def fpcr(self) -> int:
-        """The floating-point control register."""
-        return self._state.system(System.FPCR)
+        """The floating-point control register; tracked exceptions go to FPSR."""
+        s = self._state
+        return self._tracking(s.fpcr) if s.fp_tracking else s.fpcr
+
+    @cached_property
+    def _tracking(self) -> Callable[[int], int]:
+        """Makes of FPCR's value one that adds exceptions to FPSR."""
+        from kvrm.values.softfloat import Control
+        from kvrm.values.softfloat import Flags as Exceptions
+
+        state = self._state
+
+        class Status(Exceptions):
+            """FPSR itself."""
+
+            def __init__(self) -> None: ...
+
+            @property
+            def bits(self) -> int:
+                return state.system(System.FPSR)
+
+            @bits.setter
+            def bits(self, value: int) -> None:
+                state.set_system(System.FPSR, value)
+
+        status = Status()
+        return lambda fpcr: Control(fpcr, status)
 
     @property
     def retired(self) -> Bits:

@@ -33,6 +33,13 @@ class System(IntEnum):
     ID_AA64ISAR1_EL1 = 8
 
 
+FP_TRACKING = 1 << 63
+"""Set in FPCR's slot, of which the architecture uses the lower half: add floating-point exceptions to FPSR.
+
+Compiled code computes only while that slot is zero; otherwise it leaves the instruction to the reference.
+"""
+
+
 class _General:
     """`m.x[r, n]`: general registers; 31 is the zero register, or SP through `m.xsp`."""
 
@@ -155,7 +162,10 @@ class Context(ABC):
     @property
     @abstractmethod
     def fpcr(self) -> int:
-        """The floating-point control register, known: an engine makes sure of it before it runs the code."""
+        """The floating-point control register, known: an engine makes sure of it before it runs the code.
+
+        It is a `kvrm.values.softfloat.Control` where exceptions are tracked, so pass it on as it is.
+        """
 
     @property
     @abstractmethod

@@ -130,7 +130,8 @@ def insn(
     `name` is the manual's, `diagram` its encoding, `asm` a template of `{field:printer}` (see
     `kvrm.isa.assembly`) or a function. `unallocated` lists conditions separated by ``|`` whose words are not
     allocated; `unpredictable` tells the allocated words for which the manual leaves the result open
-    (CONSTRAINED UNPREDICTABLE). `bound` keyword arguments are passed to the operation as they are: families
+    (CONSTRAINED UNPREDICTABLE). `feature` names what a machine needs to have it (`kvrm.isa.features`), joined
+    by spaces if it is several. `bound` keyword arguments are passed to the operation as they are: families
     of instructions share one operation that way. Mistakes raise DefinitionError naming file and line.
     """
 

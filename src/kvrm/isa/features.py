@@ -88,6 +88,11 @@ def feature_set(chosen: str | Iterable[str] | None) -> frozenset[str]:
     return names
 
 
+def allocates(features: frozenset[str], needed: str | None) -> bool:
+    """Whether a machine with `features` has what a definition needs: no feature, or all those it names."""
+    return not needed or features.issuperset(needed.split())
+
+
 def announced(features: frozenset[str]) -> list[Feature]:
     """The base and the features of a set, in the order of the table."""
     return [BASE, *(f for name, f in FEATURES.items() if name in features)]

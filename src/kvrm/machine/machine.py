@@ -58,7 +58,8 @@ class Machine:
     `features` decides what the machine has: "armv8.0", "cortex-a76" (the default), "all", or names such as
     "FEAT_LSE" (`kvrm.isa.features`). `engine` is "interpreter" or "reference" (default: KVRM_ENGINE, else the
     interpreter). `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random
-    numbers come from. Raises ProgramError and UsageError.
+    numbers come from. `fp_flags` has floating-point exceptions added to FPSR, at a price
+    (docs/floating-point.md). Raises ProgramError and UsageError.
     """
 
     def __init__(
@@ -76,8 +77,10 @@ class Machine:
         features: str | Iterable[str] | None = None,
         memory_limit: int = 4 << 30,
         seed: int = 0,
+        fp_flags: bool = False,
     ) -> None:
         self.state = State()
+        self.state.fp_tracking = fp_flags
         self.breakpoints: set[int] = set()
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
@@ -154,11 +157,11 @@ class Machine:
     @property
     def fpcr(self) -> int:
         """Floating-point control register."""
-        return self.state.system(System.FPCR)
+        return self.state.fpcr
 
     @fpcr.setter
     def fpcr(self, value: int) -> None:
-        self.state.set_system(System.FPCR, value)
+        self.state.fpcr = value
 
     @property
     def fpsr(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvrm.isa.context import System
+from kvrm.isa.context import FP_TRACKING, System
 from kvrm.memory.pages import anonymous, host_address
 
 X, ZERO, SP, DISCARD = 0, 31, 32, 33
@@ -80,6 +80,24 @@ class State:
     def set_system(self, register: System, value: int) -> None:
         """Set a system register."""
         self._words[(SYSTEM_OFFSET >> 3) + register] = value & (1 << 64) - 1
+
+    @property
+    def fpcr(self) -> int:
+        """Floating-point control register."""
+        return self.system(System.FPCR) & ~FP_TRACKING
+
+    @fpcr.setter
+    def fpcr(self, value: int) -> None:
+        self.set_system(System.FPCR, self.system(System.FPCR) & FP_TRACKING | value & ~FP_TRACKING)
+
+    @property
+    def fp_tracking(self) -> bool:
+        """Whether floating-point exceptions are added to FPSR."""
+        return bool(self.system(System.FPCR) & FP_TRACKING)
+
+    @fp_tracking.setter
+    def fp_tracking(self, on: bool) -> None:
+        self.set_system(System.FPCR, self.fpcr | FP_TRACKING * on)
 
     def save(self) -> tuple[bytes, int]:
         """Everything architectural, as an opaque value for `load`."""

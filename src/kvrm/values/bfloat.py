@@ -9,13 +9,15 @@ from typing import Any
 
 from kvrm.values.bits import Bits, apply, primitive
 from kvrm.values.softfloat_core import (
-    DISCARD,
     DN,
     FORMATS,
+    IOC,
     Format,
     Rounding,
+    flags_of,
     flush_input,
     is_nan,
+    is_signalling,
     round_pack,
     rounding_mode,
     shift_round,
@@ -124,13 +126,15 @@ def _emit_product(e: Any, t: Any, a: Any, b: Any) -> Any:
 
 
 def _from_single(w: int, x: int, fpcr: int) -> int:
-    x = flush_input(x, SINGLE, fpcr, DISCARD)
+    flags = flags_of(fpcr)
+    x = flush_input(x, SINGLE, fpcr, flags)
     if is_nan(x, SINGLE):
+        flags.bits |= IOC * is_signalling(x, SINGLE)
         return BFLOAT16.default_nan if fpcr & DN else x >> 16 | BFLOAT16.quiet
     if x & SINGLE.magnitude in (0, SINGLE.infinity):
         return x >> 16
     m, exponent = split(x, SINGLE)
-    return round_pack(x & SINGLE.sign != 0, m, exponent, BFLOAT16, rounding_mode(fpcr), 0, DISCARD)
+    return round_pack(x & SINGLE.sign != 0, m, exponent, BFLOAT16, rounding_mode(fpcr), 0, flags)
 
 
 def _emit_from_single(e: Any, t: Any, x: Any, fpcr: int) -> Any:

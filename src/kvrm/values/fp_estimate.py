@@ -7,11 +7,14 @@ try them all).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kvrm.values import softfloat
 from kvrm.values.bits import Bits, apply, primitive
 from kvrm.values.fp import format_of, quieten, unary
+from kvrm.values.fp_convert import emit_fcvt
+from kvrm.values.fp_half import widen
 from kvrm.values.softfloat import Format
 
 
@@ -109,9 +112,21 @@ def _emit_ursqrte(e: Any, t: Any, x: Any) -> Any:
     return e.select(e.icmp_unsigned("<", x, e.const(t, 1 << 30)), e.const(t, -1), estimate)
 
 
-frecpe = unary("frecpe", _emit_frecpe)
+def _by_single(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """For a half, the estimate for the equal single: its 8 bits fit a half, or overflow as they should."""
+
+    def emit_any(e: Any, t: Any, x: Any, fpcr: int) -> Any:
+        if e.width(x) > 16:
+            return emit(e, t, x, fpcr)
+        wide = e.resized(t, 32)
+        return emit_fcvt(e, t, emit(e, wide, widen(e, wide, x), fpcr), 16, fpcr)
+
+    return emit_any
+
+
+frecpe = unary("frecpe", _by_single(_emit_frecpe))
 """About 1/a, to 8 bits (FPRecipEstimate)."""
-frsqrte = unary("frsqrte", _emit_frsqrte)
+frsqrte = unary("frsqrte", _by_single(_emit_frsqrte))
 """About 1/sqrt(a), to 8 bits (FPRSqrtEstimate)."""
 frecpx = unary("frecpx", _emit_frecpx)
 """A power of two near 1/a (FPRecpX)."""

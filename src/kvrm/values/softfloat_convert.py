@@ -93,6 +93,18 @@ def fcvtxn(x: int, fpcr: int = 0, flags: Flags = DISCARD) -> int:
     return _convert(x, 64, 32, Rounding.ODD, fpcr, flags)
 
 
+def fwiden(x: int, fpcr: int = 0) -> int:
+    """The half `x` as the single that an operation on singles sees in its place (FPMulAddH).
+
+    FPCR.FZ16 flushes a subnormal half, AHP has no effect, and a NaN stays signalling or quiet.
+    """
+    x = flush_input(x, FORMATS[16], fpcr, DISCARD)
+    if is_nan(x, FORMATS[16]):
+        payload = (x & FORMATS[16].hidden - 1) << FORMATS[32].fraction >> FORMATS[16].fraction
+        return (x & FORMATS[16].sign) << 16 | FORMATS[32].infinity | payload
+    return _convert(x, 16, 32, Rounding.ZERO, 0, DISCARD)
+
+
 def _convert(x: int, from_width: int, to_width: int, rounding: int, fpcr: int, flags: Flags) -> int:
     """`x` in another format (FPConvert)."""
     source = ALTERNATIVE_HALF if from_width == 16 and fpcr & AHP else FORMATS[from_width]

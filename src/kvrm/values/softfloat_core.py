@@ -63,6 +63,23 @@ class Flags:
 DISCARD: Final = Flags(IOC | DZC | OFC | UFC | IXC | IDC)
 
 
+class Control(int):
+    """A value of FPCR that knows where exceptions go: what `m.fpcr` is while a machine tracks them."""
+
+    flags: Flags
+
+    def __new__(cls, fpcr: int, flags: Flags) -> Control:
+        """The value `fpcr`, exceptions to be added to `flags`."""
+        self = super().__new__(cls, fpcr)
+        self.flags = flags
+        return self
+
+
+def flags_of(fpcr: int) -> Flags:
+    """Where the exceptions of an operation go that is given `fpcr`: nowhere, unless it is a `Control`."""
+    return fpcr.flags if isinstance(fpcr, Control) else DISCARD
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """One floating-point format, with the masks and conversions that operations on it need.

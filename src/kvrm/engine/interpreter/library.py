@@ -28,6 +28,7 @@ import numpy.typing as npt
 from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.interpreter.segment import Segment, Variant
+from kvrm.isa.features import allocates
 from kvrm.machine import state as layout
 
 log = logging.getLogger("kvrm")
@@ -167,7 +168,7 @@ class Library:
 
     def _make_tables(self, features: frozenset[str]) -> Tables:
         rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 4), np.uint32)
-        allocated = np.array([f == "" or f in features for f in self._features], bool)
+        allocated = np.array([allocates(features, f) for f in self._features], bool)
         rows = rows[allocated[rows[:, 3]]]
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
         edges = np.searchsorted(rows[:, 0], np.arange(KEYS + 1)).astype(np.uint32)

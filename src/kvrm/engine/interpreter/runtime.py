@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from llvmlite import ir
 
+from kvrm.engine import native
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, Function
@@ -13,6 +17,8 @@ from kvrm.isa.definition import BUCKET_SHIFT
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, X_BIT
 
+MXCSR = 0x1F80
+"""To nearest, subnormals kept, no traps: x86's floating-point control register after a reset."""
 CANDIDATE = 12
 """Bytes of a candidate: mask, value and handler number, 32 bits each. A bucket is two 32-bit numbers: first
 candidate and the one after the last."""
@@ -42,8 +48,28 @@ def _enter(module: ir.Module, start: ir.Function) -> None:
     state = fn.args[0]
     budget = e.load_at(state, layout.REMAINING, I64)
     nzcv = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
-    e.call(start, [state, ir.Constant(PTR, None), budget, *flags.from_bits(e, *nzcv)], cconv=CONVENTION)
+    with _default_arithmetic(e):
+        e.call(start, [state, ir.Constant(PTR, None), budget, *flags.from_bits(e, *nzcv)], cconv=CONVENTION)
     e.ret_void()
+
+
+@contextmanager
+def _default_arithmetic(e: Emitter) -> Iterator[None]:
+    """On x86, what is emitted inside runs with MXCSR at its default, whatever the host has set."""
+    if not native.host_is_x86():
+        yield
+        return
+    kept, wanted = e.alloca(I32), e.alloca(I32)
+    e.store(ir.Constant(I32, MXCSR), wanted)
+    e.call(_control(e.module, "stmxcsr"), [kept])
+    e.call(_control(e.module, "ldmxcsr"), [wanted])
+    yield
+    e.call(_control(e.module, "ldmxcsr"), [kept])
+
+
+def _control(module: ir.Module, name: str) -> ir.Function:
+    full = f"llvm.x86.sse.{name}"
+    return module.globals.get(full) or ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), full)
 
 
 def _undecoded(module: ir.Module) -> None:

@@ -17,7 +17,7 @@ Variant = tuple[str, tuple[int, ...]]
 class Segment:
     """Some handlers: object code, and rows (bits 31:21, mask, value, variant number) that lead there.
 
-    `features` has for each variant the feature that allocates it, "" for none. As bytes a
+    `features` has for each variant what it needs (`Definition.feature`), "" for nothing. As bytes a
     segment is the length of a JSON head (8 bytes), the head, the rows, the code.
     """
 

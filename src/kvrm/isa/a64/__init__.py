@@ -27,6 +27,7 @@ from kvrm.isa.a64 import (  # noqa: F401 - importing a group registers its defin
     simd_fp_bfloat16,
     simd_fp_by_element,
     simd_fp_complex,
+    simd_fp_multiply_long,
     simd_fp_reduce,
     simd_fp_shift_immediate,
     simd_fp_three_same,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from kvrm.isa.a64.fp_common import width_of
-from kvrm.isa.a64.fp_data_processing import NO_HALF
+from kvrm.isa.a64.fp_common import FP16, NO_HALF, ONLY_HALF, by_ftype, width_of
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Static, insn
 from kvrm.values import Bits, bits
-from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp, power_of_two
+from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp, power_of_two, scale_width
 from kvrm.values.softfloat import FORMATS, Rounding
 
 
@@ -44,11 +43,10 @@ TO_INTEGER = {
 for stem, (rmode, opcode, rounding) in TO_INTEGER.items():
     for unsigned, letter in enumerate("SU"):
         name = stem + letter
-        insn(
+        by_ftype(
             f"{name} (scalar, integer)" if stem == "FCVTZ" else f"{name} (scalar)",
             _integer(rmode, f"{opcode}{unsigned}"),
             f"{name.lower()} {{Rd:R}}, {{Rn:fp}}",
-            unallocated=NO_HALF,
             key=f"{name.lower()}_integer",
             unsigned=bool(unsigned),
             rounding=rounding,
@@ -61,11 +59,10 @@ def _from_integer(m: Context, sf: Static, ftype: Static, Rn: Bits, Rd: Bits, uns
 
 
 for unsigned, name in enumerate(("SCVTF", "UCVTF")):
-    insn(
+    by_ftype(
         f"{name} (scalar, integer)",
         _integer("00", f"01{unsigned}"),
         f"{name.lower()} {{Rd:fp}}, {{Rn:R}}",
-        unallocated=NO_HALF,
         key=f"{name.lower()}_integer",
         unsigned=bool(unsigned),
     )(_from_integer)
@@ -79,7 +76,7 @@ def fbits(d: Decoded, scale: int) -> str:
     return number(64 - scale)
 
 
-NO_FIXED = f"{NO_HALF} | sf=0 scale=0xxxxx"
+NO_FIXED = "sf=0 scale=0xxxxx"
 
 
 def _fixed(rmode: str, opcode: str) -> str:
@@ -92,20 +89,20 @@ def _fraction_bits(scale: Bits) -> Bits:
 
 def _to_fixed(m: Context, sf: Static, ftype: Static, scale: Bits, Rn: Bits, Rd: Bits, unsigned: bool) -> None:
     n, width = 64 if sf else 32, width_of(ftype)
-    factor = power(_fraction_bits(scale), width, 1)
+    factor = power(_fraction_bits(scale), scale_width(width, n), 1)
     m.x[Rd, n] = fcvt_to_fixed(m.v[Rn, width], n, unsigned, Rounding.ZERO, m.fpcr, factor)
 
 
 def _from_fixed(
     m: Context, sf: Static, ftype: Static, scale: Bits, Rn: Bits, Rd: Bits, unsigned: bool
 ) -> None:
-    n = width_of(ftype)
-    factor = power(_fraction_bits(scale), n, -1)
-    m.v[Rd, n] = fixed_to_fp(m.x[Rn, 64 if sf else 32], n, unsigned, m.fpcr, factor)
+    n, width = 64 if sf else 32, width_of(ftype)
+    factor = power(_fraction_bits(scale), scale_width(width, n), -1)
+    m.v[Rd, width] = fixed_to_fp(m.x[Rn, n], width, unsigned, m.fpcr, factor)
 
 
 for unsigned, letter in enumerate("SU"):
-    insn(
+    by_ftype(
         f"FCVTZ{letter} (scalar, fixed-point)",
         _fixed("11", f"00{unsigned}"),
         f"fcvtz{letter.lower()} {{Rd:R}}, {{Rn:fp}}, {{scale:fbits}}",
@@ -113,7 +110,7 @@ for unsigned, letter in enumerate("SU"):
         key=f"fcvtz{letter.lower()}_fixed",
         unsigned=bool(unsigned),
     )(_to_fixed)
-    insn(
+    by_ftype(
         f"{letter}CVTF (scalar, fixed-point)",
         _fixed("00", f"01{unsigned}"),
         f"{letter.lower()}cvtf {{Rd:fp}}, {{Rn:R}}, {{scale:fbits}}",
@@ -137,6 +134,17 @@ def fmov_to_general(m: Context, sf: Static, ftype: Static, Rn: Bits, Rd: Bits) -
 def fmov_from_general(m: Context, sf: Static, ftype: Static, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
     m.v[Rd, n] = m.x[Rn, n]
+
+
+@insn("FMOV (general)", _integer("00", "110"), "fmov {Rd:R}, {Rn:fp}", unallocated=ONLY_HALF, feature=FP16)
+def fmov_half_to_general(m: Context, sf: Static, Rn: Bits, Rd: Bits) -> None:
+    n = 64 if sf else 32
+    m.x[Rd, n] = m.v[Rn, 16].zext(n)
+
+
+@insn("FMOV (general)", _integer("00", "111"), "fmov {Rd:fp}, {Rn:R}", unallocated=ONLY_HALF, feature=FP16)
+def fmov_half_from_general(m: Context, Rn: Bits, Rd: Bits) -> None:
+    m.v[Rd, 16] = m.x[Rn, 16]
 
 
 @insn("FMOV (general)", "1 00 11110 10 1 01 110 000000 Rn:5 Rd:5", "fmov {Rd:X}, v{Rn}.d[1]")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from kvrm.isa.a64.fp_common import LETTER, width_of
+from dataclasses import dataclass
+
+from kvrm.isa.a64.fp_common import LETTER, by_ftype, width_of
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Static, insn
 from kvrm.values import Bits, bits, cond
 from kvrm.values.fp import (
     Binary,
+    Unary,
     fabs,
     fadd,
     fdiv,
@@ -26,9 +29,6 @@ from kvrm.values.fp import (
 from kvrm.values.fp_convert import fcvt
 from kvrm.values.softfloat import Rounding, rounding_mode
 
-NO_HALF = "ftype=1x"
-"""Half precision in arithmetic is FEAT_FP16; ftype 10 is not allocated."""
-
 # -- one source ------------------------------------------------------------------------------------
 
 
@@ -36,25 +36,25 @@ def _one_source(opcode: str) -> str:
     return f"000 11110 ftype:2 1 {opcode} 10000 Rn:5 Rd:5"
 
 
-@insn("FMOV (register)", _one_source("000000"), "fmov {Rd:fp}, {Rn:fp}", unallocated=NO_HALF)
+@by_ftype("FMOV (register)", _one_source("000000"), "fmov {Rd:fp}, {Rn:fp}", key="fmov_register")
 def fmov_register(m: Context, ftype: Static, Rn: Bits, Rd: Bits) -> None:
     n = width_of(ftype)
     m.v[Rd, n] = m.v[Rn, n]
 
 
-@insn("FABS (scalar)", _one_source("000001"), "fabs {Rd:fp}, {Rn:fp}", unallocated=NO_HALF)
+@by_ftype("FABS (scalar)", _one_source("000001"), "fabs {Rd:fp}, {Rn:fp}", key="fabs_scalar")
 def fabs_scalar(m: Context, ftype: Static, Rn: Bits, Rd: Bits) -> None:
     n = width_of(ftype)
     m.v[Rd, n] = fabs(m.v[Rn, n])
 
 
-@insn("FNEG (scalar)", _one_source("000010"), "fneg {Rd:fp}, {Rn:fp}", unallocated=NO_HALF)
+@by_ftype("FNEG (scalar)", _one_source("000010"), "fneg {Rd:fp}, {Rn:fp}", key="fneg_scalar")
 def fneg_scalar(m: Context, ftype: Static, Rn: Bits, Rd: Bits) -> None:
     n = width_of(ftype)
     m.v[Rd, n] = fneg(m.v[Rn, n])
 
 
-@insn("FSQRT (scalar)", _one_source("000011"), "fsqrt {Rd:fp}, {Rn:fp}", unallocated=NO_HALF)
+@by_ftype("FSQRT (scalar)", _one_source("000011"), "fsqrt {Rd:fp}, {Rn:fp}", key="fsqrt_scalar")
 def fsqrt_scalar(m: Context, ftype: Static, Rn: Bits, Rd: Bits) -> None:
     n = width_of(ftype)
     m.v[Rd, n] = fsqrt(m.v[Rn, n], m.fpcr)
@@ -77,32 +77,38 @@ def fcvt_scalar(m: Context, ftype: Static, opc: Static, Rn: Bits, Rd: Bits) -> N
     m.v[Rd, to] = fcvt(m.v[Rn, width_of(ftype)], to, m.fpcr)
 
 
-def _frint(m: Context, ftype: Static, Rn: Bits, Rd: Bits, rounding: Rounding | None) -> None:
-    n, fpcr = width_of(ftype), m.fpcr
-    m.v[Rd, n] = frint(m.v[Rn, n], rounding_mode(fpcr) if rounding is None else rounding, fpcr)
+@dataclass(frozen=True)
+class Frint:
+    """What an instruction that rounds to an integral number does; no rounding of its own means FPCR's."""
+
+    rounding: Rounding | None
+    exact: bool = False
+
+    def __call__(self, a: Bits, fpcr: int) -> Bits:
+        """The lanes of `a`, rounded."""
+        return frint(a, rounding_mode(fpcr) if self.rounding is None else self.rounding, fpcr, self.exact)
 
 
-FRINTS: dict[str, Rounding | None] = {
-    "FRINTN": Rounding.TIEEVEN,
-    "FRINTP": Rounding.POSINF,
-    "FRINTM": Rounding.NEGINF,
-    "FRINTZ": Rounding.ZERO,
-    "FRINTA": Rounding.TIEAWAY,
-    "FRINTX": None,
-    "FRINTI": None,
+FRINTS = {
+    "FRINTN": Frint(Rounding.TIEEVEN),
+    "FRINTP": Frint(Rounding.POSINF),
+    "FRINTM": Frint(Rounding.NEGINF),
+    "FRINTZ": Frint(Rounding.ZERO),
+    "FRINTA": Frint(Rounding.TIEAWAY),
+    "FRINTX": Frint(None, exact=True),
+    "FRINTI": Frint(None),
 }
-"""The rounding to an integral number that each does; None is FPCR's."""
+
+
+def _one_operand(m: Context, ftype: Static, Rn: Bits, Rd: Bits, op: Unary) -> None:
+    n = width_of(ftype)
+    m.v[Rd, n] = op(m.v[Rn, n], m.fpcr)
+
 
 for name, opcode in zip(FRINTS, ("000", "001", "010", "011", "100", "110", "111"), strict=True):
     asm = f"{name.lower()} {{Rd:fp}}, {{Rn:fp}}"
-    insn(
-        f"{name} (scalar)",
-        _one_source(f"001{opcode}"),
-        asm,
-        unallocated=NO_HALF,
-        key=f"{name.lower()}_scalar",
-        rounding=FRINTS[name],
-    )(_frint)
+    key = f"{name.lower()}_scalar"
+    by_ftype(f"{name} (scalar)", _one_source(f"001{opcode}"), asm, key=key, op=FRINTS[name])(_one_operand)
 
 # -- two sources -----------------------------------------------------------------------------------
 
@@ -130,11 +136,10 @@ TWO_SOURCE: list[tuple[str, Binary]] = [
 ]
 
 for number, (name, op) in enumerate(TWO_SOURCE):
-    insn(
+    by_ftype(
         f"{name} (scalar)",
         f"000 11110 ftype:2 1 Rm:5 {number:04b} 10 Rn:5 Rd:5",
         f"{name.lower()} {{Rd:fp}}, {{Rn:fp}}, {{Rm:fp}}",
-        unallocated=NO_HALF,
         key=f"{name.lower()}_scalar",
         op=op,
     )(_two_source)
@@ -161,11 +166,10 @@ THREE_SOURCE = {
 }
 
 for name, (o1, o0, negate) in THREE_SOURCE.items():
-    insn(
+    by_ftype(
         name,
         f"000 11111 ftype:2 {o1} Rm:5 {o0} Ra:5 Rn:5 Rd:5",
         f"{name.lower()} {{Rd:fp}}, {{Rn:fp}}, {{Rm:fp}}, {{Ra:fp}}",
-        unallocated=NO_HALF,
         key=name.lower(),
         negate=negate,
     )(_three_source)
@@ -190,11 +194,11 @@ def fp_imm8(d: Decoded, imm8: int) -> str:
     return f"#{-magnitude if imm8 >> 7 else magnitude:.8f}"
 
 
-@insn(
+@by_ftype(
     "FMOV (scalar, immediate)",
     "000 11110 ftype:2 1 imm8:8 100 00000 Rd:5",
     "fmov {Rd:fp}, {imm8:fp_imm8}",
-    unallocated=NO_HALF,
+    key="fmov_scalar_immediate",
 )
 def fmov_scalar_immediate(m: Context, ftype: Static, imm8: Bits, Rd: Bits) -> None:
     n = width_of(ftype)

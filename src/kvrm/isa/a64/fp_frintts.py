@@ -8,20 +8,14 @@ from __future__ import annotations
 from kvrm.isa.a64.fp_common import elements, shape_of, width_of
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Static, insn
-from kvrm.values import Bits, cond
-from kvrm.values.fp import fabs, frint
-from kvrm.values.fp_convert import power_of_two
-from kvrm.values.softfloat import FORMATS, Rounding, rounding_mode
+from kvrm.values import Bits
+from kvrm.values.fp import frint_bounded
+from kvrm.values.softfloat import Rounding, rounding_mode
 
 
 def round_to_size(a: Bits, size: int, exact: bool, fpcr: int) -> Bits:
-    """FPRoundIntN(): towards zero, or by FPCR if `exact`.
-
-    A result that is no signed integer of `size` bits becomes the least one.
-    """
-    limit = power_of_two(a.width, size - 1)
-    rounded = frint(a, rounding_mode(fpcr) if exact else Rounding.ZERO, fpcr)
-    return cond(fabs(rounded).uge(limit), a.like(FORMATS[a.width].sign | limit), rounded)
+    """Towards zero, or by FPCR if `exact`."""
+    return frint_bounded(a, rounding_mode(fpcr) if exact else Rounding.ZERO, size, fpcr)
 
 
 def _scalar(m: Context, ftype: Static, Rn: Bits, Rd: Bits, size: int, exact: bool) -> None:

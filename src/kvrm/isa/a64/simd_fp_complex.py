@@ -6,10 +6,12 @@ the second operand by swapping and negating parts.
 
 from __future__ import annotations
 
-from kvrm.isa.a64.fp_common import arrangement, elements
+from collections.abc import Callable
+
+from kvrm.isa.a64.fp_common import FP16, arrangement, elements
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Operation, Static, insn
 from kvrm.values import Bits, concat
 from kvrm.values.fp import fadd, fmuladd
 from kvrm.values.softfloat import FORMATS
@@ -68,17 +70,29 @@ def complex_element(d: Decoded, _: int) -> str:
 
 # -- Definitions ----------------------------------------------------------------------------------------
 
-NO_HALF = "size=0x"
-"""Half precision needs arithmetic on it (FEAT_FP16)."""
 VECTORS = "{Rd:complex_v}, {Rn:complex_v}"
+FULL, HALF = "size=0x | Q=0 size=11", "size=00 | size=1x"
+"""Unallocated among singles and doubles, and among halves, which FEAT_FP16 has as well."""
 
 
-@insn(
+def both(
+    name: str, diagram: str, text: str, key: str, full: str = FULL, half: str = HALF
+) -> Callable[[Operation], Operation]:
+    """Define an instruction on singles and doubles, and on halves."""
+
+    def register(operation: Operation) -> Operation:
+        insn(name, diagram, text, key=key, unallocated=full, feature=FCMA)(operation)
+        insn(name, diagram, text, key=f"{key}_half", unallocated=half, feature=f"{FCMA} {FP16}")(operation)
+        return operation
+
+    return register
+
+
+@both(
     "FCADD",
     "0 Q 1 01110 size:2 0 Rm:5 1 11 rot 0 1 Rn:5 Rd:5",
     f"fcadd {VECTORS}, {{Rm:complex_v}}, {{rot:odd_rotation}}",
-    unallocated=f"{NO_HALF} | Q=0 size=11",
-    feature=FCMA,
+    key="fcadd",
 )
 def fcadd(m: Context, Q: Static, size: Static, Rm: Bits, rot: Static, Rn: Bits, Rd: Bits) -> None:
     n, esize = 64 << Q, 8 << size
@@ -86,12 +100,11 @@ def fcadd(m: Context, Q: Static, size: Static, Rm: Bits, rot: Static, Rn: Bits, 
     m.v[Rd, n] = fadd(elements(m, Rn, n, esize), turned, m.fpcr)
 
 
-@insn(
+@both(
     "FCMLA",
     "0 Q 1 01110 size:2 0 Rm:5 1 10 rot:2 1 Rn:5 Rd:5",
     f"fcmla {VECTORS}, {{Rm:complex_v}}, {{rot:rotation}}",
-    unallocated=f"{NO_HALF} | Q=0 size=11",
-    feature=FCMA,
+    key="fcmla",
 )
 def fcmla(m: Context, Q: Static, size: Static, Rm: Bits, rot: Static, Rn: Bits, Rd: Bits) -> None:
     n, esize = 64 << Q, 8 << size
@@ -99,12 +112,13 @@ def fcmla(m: Context, Q: Static, size: Static, Rm: Bits, rot: Static, Rn: Bits, 
     m.v[Rd, n] = _multiply_add(d, a, b, rot, m.fpcr)
 
 
-@insn(
+@both(
     "FCMLA (by element)",
     "0 Q 1 01111 size:2 L M Rm:4 0 rot:2 1 H 0 Rn:5 Rd:5",
     f"fcmla {VECTORS}, {{:complex_element}}, {{rot:rotation}}",
-    unallocated=f"{NO_HALF} | size=11 | size=10 L=1 | size=10 Q=0 | size=01 H=1 Q=0",
-    feature=FCMA,
+    key="fcmla_by_element",
+    full="size=0x | size=11 | L=1 | Q=0",
+    half=f"{HALF} | Q=0 H=1",
 )
 def fcmla_by_element(
     m: Context,

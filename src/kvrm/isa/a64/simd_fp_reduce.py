@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from kvrm.isa.a64.fp_common import arrangement, elements, width_of
+from kvrm.isa.a64.fp_common import (
+    FP16,
+    HALF,
+    LETTER,
+    arrangement,
+    elements,
+    shape_of,
+    sz_of,
+    width_of,
+    with_half,
+)
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Static, insn
@@ -13,7 +23,14 @@ from kvrm.values.fp import Binary, fadd, fmax, fmaxnm, fmin, fminnm
 @printer
 def fp_pair(d: Decoded, v: int) -> str:
     """Vector of two elements, their size by `sz`."""
-    return f"v{v}.{arrangement(2 * width_of(d.sz), width_of(d.sz))}"
+    n = width_of(sz_of(d))
+    return f"v{v}.{arrangement(2 * n, n)}"
+
+
+@printer
+def fp_across(d: Decoded, v: int) -> str:
+    """Vector whose elements are all used, of the size that the definition is bound to."""
+    return f"v{v}.{arrangement(*shape_of(d.Q, d.definition.bound['sz']))}"
 
 
 def _pair(m: Context, sz: Static, Rn: Bits, Rd: Bits, op: Binary) -> None:
@@ -22,12 +39,13 @@ def _pair(m: Context, sz: Static, Rn: Bits, Rd: Bits, op: Binary) -> None:
     m.v[Rd, n] = op(a.lane(0), a.lane(1), m.fpcr)
 
 
-def _across(m: Context, Rn: Bits, Rd: Bits, op: Binary) -> None:
-    """Reduce(): the two halves first; the order shows in NaNs only."""
-    a, fpcr = elements(m, Rn, 128, 32), m.fpcr
-    low, high = a.shuffle((0, 2)), a.shuffle((1, 3))
-    pairs = op(low, high, fpcr)
-    m.v[Rd, 32] = op(pairs.lane(0), pairs.lane(1), fpcr)
+def _across(m: Context, Q: Static, Rn: Bits, Rd: Bits, op: Binary, sz: int) -> None:
+    """Reduce(): neighbours, neighbours of the results, and so on; the order shows in NaNs only."""
+    n, esize = shape_of(Q, sz)
+    a, fpcr = elements(m, Rn, n, esize), m.fpcr
+    while a.lanes > 1:
+        a = op(a.shuffle(range(0, a.lanes, 2)), a.shuffle(range(1, a.lanes, 2)), fpcr)
+    m.v[Rd, esize] = a
 
 
 REDUCTIONS: list[tuple[str, int, str, Binary]] = [
@@ -40,18 +58,23 @@ REDUCTIONS: list[tuple[str, int, str, Binary]] = [
 
 for name, o1, opcode, op in REDUCTIONS:
     stem = name.lower()
-    insn(
+    rest = f"11000 {opcode} 10 Rn:5 Rd:5"
+    with_half(
         f"{name}P (scalar)",
-        f"01 1 11110 {o1} sz 11000 {opcode} 10 Rn:5 Rd:5",
+        (f"01 1 11110 {o1} sz {rest}", f"01 0 11110 {o1} 0 {rest}"),
         f"{stem}p {{Rd:fp_sz}}, {{Rn:fp_pair}}",
         key=f"{stem}p_scalar",
         op=op,
     )(_pair)
     if name != "FADD":
-        insn(
-            f"{name}V",
-            f"0 1 1 01110 {o1} 0 11000 {opcode} 10 Rn:5 Rd:5",
-            f"{stem}v s{{Rd}}, v{{Rn}}.4s",
-            key=f"{stem}v",
-            op=op,
-        )(_across)
+        for key, u, sz, feature in ((f"{stem}v", 1, 0, None), (f"{stem}v_half", 0, HALF, FP16)):
+            insn(
+                f"{name}V",
+                f"0 Q {u} 01110 {o1} 0 {rest}",
+                f"{stem}v {LETTER[width_of(sz)]}{{Rd}}, {{Rn:fp_across}}",
+                unallocated="" if sz else "Q=0",
+                feature=feature,
+                key=key,
+                op=op,
+                sz=sz,
+            )(_across)

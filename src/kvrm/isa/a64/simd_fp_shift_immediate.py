@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kvrm.isa.a64.fp_common import LETTER, arrangement, elements
+from kvrm.isa.a64.fp_common import FP16, LETTER, arrangement, elements
 from kvrm.isa.a64.fp_conversions import power
 from kvrm.isa.assembly import number
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Asm, Decoded, Static, insn
 from kvrm.values import Bits, bits
-from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp
+from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp, scale_width
 from kvrm.values.softfloat import Rounding
 
 
@@ -17,8 +17,8 @@ def _convert(a: Bits, imm: Bits, fpcr: int, unsigned: bool, to_fixed: bool) -> B
     n = a.width
     fraction_bits = bits(7, n) - imm.zext(7)
     if to_fixed:
-        return fcvt_to_fixed(a, n, unsigned, Rounding.ZERO, fpcr, power(fraction_bits, n, 1))
-    return fixed_to_fp(a, n, unsigned, fpcr, power(fraction_bits, n, -1))
+        return fcvt_to_fixed(a, n, unsigned, Rounding.ZERO, fpcr, power(fraction_bits, scale_width(n, n), 1))
+    return fixed_to_fp(a, n, unsigned, fpcr, power(fraction_bits, scale_width(n, n), -1))
 
 
 def _vector(
@@ -51,7 +51,7 @@ FIXED_POINT = [
 ]
 
 for name, u, opcode, to_fixed in FIXED_POINT:
-    for esize, imm in ((32, "01 imm:5"), (64, "1 imm:6")):
+    for esize, imm, feature in ((16, "001 imm:4", FP16), (32, "01 imm:5", None), (64, "1 imm:6", None)):
         mnemonic = name.lower()
         rest = f"{imm} {opcode} 1 Rn:5 Rd:5"
         insn(
@@ -59,6 +59,7 @@ for name, u, opcode, to_fixed in FIXED_POINT:
             f"0 Q {u} 011110 {rest}",
             _asm(mnemonic, esize, scalar=False),
             unallocated="Q=0" if esize == 64 else "",
+            feature=feature,
             key=f"{mnemonic}_fixed_vector_{esize}",
             esize=esize,
             unsigned=u == "1",
@@ -68,6 +69,7 @@ for name, u, opcode, to_fixed in FIXED_POINT:
             f"{name} (vector, fixed-point)",
             f"01 {u} 111110 {rest}",
             _asm(mnemonic, esize, scalar=True),
+            feature=feature,
             key=f"{mnemonic}_fixed_scalar_{esize}",
             esize=esize,
             unsigned=u == "1",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvrm.isa.a64.fp_common import elements, shape_of, width_of
+from kvrm.isa.a64.fp_common import elements, shape_of, width_of, with_half
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Static, insn
+from kvrm.isa.definition import Static
 from kvrm.values import Bits
 from kvrm.values.fp import (
     Binary,
@@ -31,14 +31,19 @@ NO_1D = "Q=0 sz=1"
 """A vector of one double is not allocated."""
 
 
-def vector(u: int, o1: int, opcode: str) -> str:
-    """The diagram of a vector form: U, the upper bit of size, opcode."""
-    return f"0 Q {u} 01110 {o1} sz 1 Rm:5 {opcode} 1 Rn:5 Rd:5"
+def _diagrams(head: str, o1: int, opcode: str) -> tuple[str, str]:
+    half = f"{head} {o1} 10 Rm:5 00 {opcode[2:]} 1 Rn:5 Rd:5"
+    return f"{head} {o1} sz 1 Rm:5 {opcode} 1 Rn:5 Rd:5", half
 
 
-def scalar(u: int, o1: int, opcode: str) -> str:
-    """The diagram of a scalar form."""
-    return f"01 {u} 11110 {o1} sz 1 Rm:5 {opcode} 1 Rn:5 Rd:5"
+def vector(u: int, o1: int, opcode: str) -> tuple[str, str]:
+    """The diagrams of a vector form and its half-precision one: U, the upper bit of size, opcode 11xxx."""
+    return _diagrams(f"0 Q {u} 01110", o1, opcode)
+
+
+def scalar(u: int, o1: int, opcode: str) -> tuple[str, str]:
+    """The diagrams of a scalar form and its half-precision one."""
+    return _diagrams(f"01 {u} 11110", o1, opcode)
 
 
 def mask(test: Binary) -> Binary:
@@ -93,12 +98,12 @@ for name, u, o1, opcode, op in VECTOR_ONLY + VECTOR_AND_SCALAR:
     mnemonic = name.split()[0].lower()
     asm = f"{mnemonic} {{Rd:fp_v}}, {{Rn:fp_v}}, {{Rm:fp_v}}"
     key = f"{mnemonic}_vector"
-    insn(name, vector(u, o1, opcode), asm, unallocated=NO_1D, key=key, op=op)(_three_same)
+    with_half(name, vector(u, o1, opcode), asm, unallocated=NO_1D, key=key, op=op)(_three_same)
 
 for name, u, o1, opcode, op in VECTOR_AND_SCALAR:
     mnemonic = name.split()[0].lower()
     asm = f"{mnemonic} {{Rd:fp_sz}}, {{Rn:fp_sz}}, {{Rm:fp_sz}}"
-    insn(name, scalar(u, o1, opcode), asm, key=f"{mnemonic}_scalar", op=op)(_three_same_scalar)
+    with_half(name, scalar(u, o1, opcode), asm, key=f"{mnemonic}_scalar", op=op)(_three_same_scalar)
 
 # -- multiply-add ----------------------------------------------------------------------------------
 
@@ -111,7 +116,7 @@ def _accumulate(m: Context, Q: Static, sz: Static, Rm: Bits, Rn: Bits, Rd: Bits,
 
 
 for o1, name in enumerate(("FMLA", "FMLS")):
-    insn(
+    with_half(
         f"{name} (vector)",
         vector(0, o1, "11001"),
         f"{name.lower()} {{Rd:fp_v}}, {{Rn:fp_v}}, {{Rm:fp_v}}",
@@ -140,7 +145,7 @@ PAIRWISE: list[tuple[str, int, str, Binary]] = [
 ]
 
 for name, o1, opcode, op in PAIRWISE:
-    insn(
+    with_half(
         f"{name} (vector)",
         vector(1, o1, opcode),
         f"{name.lower()} {{Rd:fp_v}}, {{Rn:fp_v}}, {{Rm:fp_v}}",

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvrm.isa.a64.fp_common import arrangement, elements, shape_of, width_of
+from kvrm.isa.a64.fp_common import arrangement, elements, shape_of, width_of, with_half
 from kvrm.isa.a64.fp_data_processing import FRINTS
 from kvrm.isa.a64.simd_fp_three_same import NO_1D, mask
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Static, insn
 from kvrm.values import Bits
-from kvrm.values.fp import Binary, Unary, fabs, fcmpeq, fcmpge, fcmpgt, fneg, frint, fsqrt
+from kvrm.values.fp import Binary, Unary, fabs, fcmpeq, fcmpge, fcmpgt, fneg, fsqrt
 from kvrm.values.fp_convert import fcvt, fcvt_to_fixed, fcvtxn, fixed_to_fp
 from kvrm.values.fp_estimate import frecpe, frecpx, frsqrte, urecpe, ursqrte
-from kvrm.values.softfloat import Rounding, rounding_mode
+from kvrm.values.softfloat import Rounding
 
 
-def _vector(u: int, o1: int, opcode: str) -> str:
-    return f"0 Q {u} 01110 {o1} sz 10000 {opcode} 10 Rn:5 Rd:5"
+def _diagrams(head: str, o1: int, opcode: str) -> tuple[str, str]:
+    half = f"{head} {o1} 1 11100 {opcode} 10 Rn:5 Rd:5"
+    return f"{head} {o1} sz 10000 {opcode} 10 Rn:5 Rd:5", half
 
 
-def _scalar(u: int, o1: int, opcode: str) -> str:
-    return f"01 {u} 11110 {o1} sz 10000 {opcode} 10 Rn:5 Rd:5"
+def _vector(u: int, o1: int, opcode: str) -> tuple[str, str]:
+    """The diagrams of a vector form and its half-precision one: U, the upper bit of size, opcode."""
+    return _diagrams(f"0 Q {u} 01110", o1, opcode)
+
+
+def _scalar(u: int, o1: int, opcode: str) -> tuple[str, str]:
+    return _diagrams(f"01 {u} 11110", o1, opcode)
 
 
 # -- lane by lane ----------------------------------------------------------------------------------
@@ -50,10 +56,6 @@ def _with_zero(test: Binary, swap: bool = False) -> Unary:
     return lambda a, fpcr: holds(a.like(0), a, fpcr) if swap else holds(a, a.like(0), fpcr)
 
 
-def _round(rounding: Rounding | None) -> Unary:
-    return lambda a, fpcr: frint(a, rounding_mode(fpcr) if rounding is None else rounding, fpcr)
-
-
 def _to_integer(unsigned: bool, rounding: Rounding) -> Unary:
     return lambda a, fpcr: fcvt_to_fixed(a, a.width, unsigned, rounding, fpcr)
 
@@ -64,13 +66,13 @@ def _from_integer(unsigned: bool) -> Unary:
 
 VECTOR_ONLY: list[tuple[str, int, int, str, Unary]] = [
     ("FSQRT (vector)", 1, 1, "11111", fsqrt),
-    ("FRINTN (vector)", 0, 0, "11000", _round(FRINTS["FRINTN"])),
-    ("FRINTM (vector)", 0, 0, "11001", _round(FRINTS["FRINTM"])),
-    ("FRINTP (vector)", 0, 1, "11000", _round(FRINTS["FRINTP"])),
-    ("FRINTZ (vector)", 0, 1, "11001", _round(FRINTS["FRINTZ"])),
-    ("FRINTA (vector)", 1, 0, "11000", _round(FRINTS["FRINTA"])),
-    ("FRINTX (vector)", 1, 0, "11001", _round(FRINTS["FRINTX"])),
-    ("FRINTI (vector)", 1, 1, "11001", _round(FRINTS["FRINTI"])),
+    ("FRINTN (vector)", 0, 0, "11000", FRINTS["FRINTN"]),
+    ("FRINTM (vector)", 0, 0, "11001", FRINTS["FRINTM"]),
+    ("FRINTP (vector)", 0, 1, "11000", FRINTS["FRINTP"]),
+    ("FRINTZ (vector)", 0, 1, "11001", FRINTS["FRINTZ"]),
+    ("FRINTA (vector)", 1, 0, "11000", FRINTS["FRINTA"]),
+    ("FRINTX (vector)", 1, 0, "11001", FRINTS["FRINTX"]),
+    ("FRINTI (vector)", 1, 1, "11001", FRINTS["FRINTI"]),
 ]
 VECTOR_AND_SCALAR: list[tuple[str, int, int, str, Unary]] = [
     ("FCVTNS (vector)", 0, 0, "11010", _to_integer(False, Rounding.TIEEVEN)),
@@ -101,24 +103,26 @@ for name, u, o1, opcode, op in VECTOR_ONLY + VECTOR_AND_SCALAR + ZERO_COMPARISON
     mnemonic, zero = name.split()[0].lower(), "zero" in name
     asm = f"{mnemonic} {{Rd:fp_v}}, {{Rn:fp_v}}" + ", #0.0" * zero
     key = f"{mnemonic}_{'zero_' * zero}vector"
-    insn(name, _vector(u, o1, opcode), asm, unallocated=NO_1D, key=key, op=op)(_two_register)
+    with_half(name, _vector(u, o1, opcode), asm, unallocated=NO_1D, key=key, op=op)(_two_register)
 
 for name, u, o1, opcode, op in VECTOR_AND_SCALAR + SCALAR_ONLY + ZERO_COMPARISONS:
     mnemonic, zero = name.split()[0].lower(), "zero" in name
     asm = f"{mnemonic} {{Rd:fp_sz}}, {{Rn:fp_sz}}" + ", #0.0" * zero
     key = f"{mnemonic}_{'zero_' * zero}simd_scalar"
-    insn(name, _scalar(u, o1, opcode), asm, key=key, op=op)(_two_register_scalar)
+    with_half(name, _scalar(u, o1, opcode), asm, key=key, op=op)(_two_register_scalar)
 
 BITWISE: list[tuple[str, int, Callable[[Bits], Bits]]] = [("FABS", 0, fabs), ("FNEG", 1, fneg)]
 for name, u, bitwise in BITWISE:
     asm = f"{name.lower()} {{Rd:fp_v}}, {{Rn:fp_v}}"
     key = f"{name.lower()}_vector"
-    insn(f"{name} (vector)", _vector(u, 1, "01111"), asm, unallocated=NO_1D, key=key, op=bitwise)(_bitwise)
+    with_half(f"{name} (vector)", _vector(u, 1, "01111"), asm, unallocated=NO_1D, key=key, op=bitwise)(
+        _bitwise
+    )
 
 ESTIMATES: list[tuple[str, int, Callable[[Bits], Bits]]] = [("URECPE", 0, urecpe), ("URSQRTE", 1, ursqrte)]
 for name, u, bitwise in ESTIMATES:
     asm = f"{name.lower()} {{Rd:fp_v}}, {{Rn:fp_v}}"
-    insn(name, _vector(u, 1, "11100"), asm, unallocated="sz=1", key=name.lower(), op=bitwise)(_bitwise)
+    insn(name, _vector(u, 1, "11100")[0], asm, unallocated="sz=1", key=name.lower(), op=bitwise)(_bitwise)
 
 # -- narrower and wider ----------------------------------------------------------------------------
 
@@ -157,7 +161,7 @@ NARROW: list[tuple[str, int, Unary, str]] = [("FCVTN", 0, _fcvtn, ""), ("FCVTXN"
 for name, u, op, hole in NARROW:
     insn(
         f"{name}, {name}2",
-        _vector(u, 0, "10110"),
+        _vector(u, 0, "10110")[0],
         f"{name.lower()}{{Q:second}} {{Rd:fp_narrow}}, {{Rn:fp_wide}}",
         unallocated=hole,
         key=f"{name.lower()}_vector",
@@ -165,13 +169,13 @@ for name, u, op, hole in NARROW:
     )(_narrow)
 
 
-@insn("FCVTL, FCVTL2", _vector(0, 0, "10111"), "fcvtl{Q:second} {Rd:fp_wide}, {Rn:fp_narrow}")
+@insn("FCVTL, FCVTL2", _vector(0, 0, "10111")[0], "fcvtl{Q:second} {Rd:fp_wide}, {Rn:fp_narrow}")
 def fcvtl(m: Context, Q: Static, sz: Static, Rn: Bits, Rd: Bits) -> None:
     esize = width_of(sz)
     half = elements(m, Rn, 128, 64).lane(1) if Q else m.v[Rn, 64]
     m.v[Rd, 128] = fcvt(half.split(esize // 2), esize, m.fpcr)
 
 
-@insn("FCVTXN, FCVTXN2", _scalar(1, 0, "10110"), "fcvtxn s{Rd}, d{Rn}", unallocated="sz=0")
+@insn("FCVTXN, FCVTXN2", _scalar(1, 0, "10110")[0], "fcvtxn s{Rd}, d{Rn}", unallocated="sz=0")
 def fcvtxn_scalar(m: Context, Rn: Bits, Rd: Bits) -> None:
     m.v[Rd, 32] = fcvtxn(m.v[Rn, 64], m.fpcr)

@@ -79,7 +79,7 @@ def spread(imm8: Bits) -> Bits:
 
 def expand_fp(imm8: Bits, esize: int) -> Bits:
     """VFPExpandImm(): a sign, an exponent of which three bits are given, and four bits of fraction."""
-    copies = {32: 5, 64: 8}[esize]
+    copies = {16: 2, 32: 5, 64: 8}[esize]
     exponent = concat(~imm8[6], imm8[6].sext(copies), imm8[5:4])
     return concat(imm8[7], exponent, imm8[3:0], bits(esize - 8 - copies, 0))
 
@@ -169,6 +169,14 @@ def _fmov(m: Context, Q: Static, abc: Bits, defgh: Bits, Rd: Bits, esize: int) -
 
 FMOV = "fmov {Rd:vec}, {:imm_fp}"
 insn("FMOV (vector, immediate)", _diagram(0, "1111"), FMOV, key="fmov_vector_immediate_s", esize=32)(_fmov)
+insn(
+    "FMOV (vector, immediate)",
+    "0 Q 0 0111100000 abc:3 1111 11 defgh:5 Rd:5",
+    FMOV,
+    key="fmov_vector_immediate_h",
+    feature="FEAT_FP16",
+    esize=16,
+)(_fmov)
 insn(
     "FMOV (vector, immediate)",
     _diagram(1, "1111"),

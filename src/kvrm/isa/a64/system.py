@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from kvrm.isa.a64.loads_stores_exclusive import UNTAGGED, clear_monitor
 from kvrm.isa.a64.system_registers import READ, WRITE, fields_of, instruction_name, register_name
 from kvrm.isa.assembly import general, number, printer
-from kvrm.isa.context import Context, Event, System
+from kvrm.isa.context import FP_TRACKING, Context, Event, System
 from kvrm.isa.definition import Decoded, insn
 from kvrm.values import Bits, bits, concat, cond
 
@@ -90,7 +90,7 @@ for _name, _op1, _op2 in (("spsel", "000", "101"), ("daifset", "011", "110"), ("
 # -- System register move --------------------------------------------------------------------------------
 
 FPCR_BITS = 0x07C0_0000
-"""AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero."""
+"""AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero, FZ16 is with FEAT_FP16."""
 FPSR_BITS = 0x0800_009F
 """QC and the cumulative exceptions; NZCV belongs to AArch32."""
 
@@ -111,8 +111,13 @@ def _write_nzcv(m: Context, value: Bits) -> None:
     m.flags = (value[31], value[30], value[29], value[28])
 
 
+def _read_fpcr(m: Context) -> Bits:
+    return m.sys[System.FPCR] & ~FP_TRACKING
+
+
 def _write_fpcr(m: Context, value: Bits) -> None:
-    m.sys[System.FPCR] = value & FPCR_BITS
+    fz16 = (m.sys[System.ID_AA64PFR0_EL1] & 1 << 16).lsl(3)
+    m.sys[System.FPCR] = m.sys[System.FPCR] & FP_TRACKING | value & (fz16 | FPCR_BITS)
 
 
 def _write_fpsr(m: Context, value: Bits) -> None:
@@ -128,7 +133,7 @@ Write = Callable[[Context, Bits], None]
 
 READABLE: tuple[tuple[str, str, Read], ...] = (
     ("NZCV", "011 0100 0010 000", _read_nzcv),
-    ("FPCR", "011 0100 0100 000", _register(System.FPCR)),
+    ("FPCR", "011 0100 0100 000", _read_fpcr),
     ("FPSR", "011 0100 0100 001", _register(System.FPSR)),
     ("TPIDR_EL0", "011 1101 0000 010", _register(System.TPIDR_EL0)),
     ("TPIDRRO_EL0", "011 1101 0000 011", _register(System.TPIDRRO_EL0)),
