@@ -28,6 +28,11 @@ def tree(tmp_path: Path) -> Path:
     return here
 
 
+def _lines(output: bytes) -> list[str]:
+    """What is printed, but for the priority, which QEMU takes from the host."""
+    return [line for line in output.decode().splitlines() if not line.startswith("getpriority(")]
+
+
 @pytest.mark.parametrize("kind", ["-static", "-static-pie"])
 def test_like_qemu(kind: str, tree: Path, tmp_path: Path, qemu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which(COMPILER) is None:
@@ -39,7 +44,7 @@ def test_like_qemu(kind: str, tree: Path, tmp_path: Path, qemu: str, monkeypatch
     expected = subprocess.run(
         [qemu, "-E", "A=1", program, "argument"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60
     )
-    assert result.stdout.decode().splitlines() == expected.stdout.decode().splitlines()
+    assert _lines(result.stdout) == _lines(expected.stdout)
     assert (result.stop, result.exit_code) == (kvrm.Stop.EXIT, expected.returncode)
     assert sorted(os.listdir(tree)) != [
         "link",

@@ -57,13 +57,16 @@ def under_qemu(executable: Path) -> Run:
     return Run(ended, done.stdout, _words(done.stderr or done.stdout), 0, time.perf_counter() - began)
 
 
-def under_kvrm(executable: Path, engine: str | None = None) -> Run:
-    """Run a program under KVRM with every feature, in an empty directory and environment."""
+def under_kvrm(executable: Path, fp_flags: bool = False, engine: str | None = None) -> Run:
+    """Run a program under KVRM with every feature, in an empty directory and environment.
+
+    `fp_flags`: with floating-point exceptions added to FPSR.
+    """
     began, before = time.perf_counter(), Path.cwd()
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         try:
-            machine = kvrm.Machine(executable, features="all", engine=engine)
+            machine = kvrm.Machine(executable, features="all", fp_flags=fp_flags, engine=engine)
             result = _run(machine, began + KVRM_SECONDS)
         except kvrm.KvrmError as error:
             return Run(type(error).__name__, words=str(error))

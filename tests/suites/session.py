@@ -61,7 +61,8 @@ def in_qemu(task: Task) -> Outcome:
 
 def in_kvrm(task: Task, engine: str) -> Outcome:
     """The outcome under KVRM."""
-    return running.under_kvrm(task[1], engine).outcome(task[0].expected)
+    program, executable = task
+    return running.under_kvrm(executable, program.fp_flags, engine).outcome(program.expected)
 
 
 class Session:
@@ -113,6 +114,8 @@ class Session:
         note: Callable[[Given, Made | Lost], None],
     ) -> None:
         """Have `function` done on each of `given`, and `note` what it gives."""
+        if not given:
+            return
         bar = progress.add_task(title, total=len(given))
         for one, made in run_all(function, given, self._jobs, seconds + GRACE):
             note(one, made)

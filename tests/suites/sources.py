@@ -26,6 +26,7 @@ SECONDS: Final = 600
 
 _APT_CONF: Final = """\
 APT::Sandbox::User "";
+APT::Update::Error-Mode "any";
 Dir::State "{apt}/state";
 Dir::State::status "{apt}/state/status";
 Dir::Cache "{apt}/cache";
@@ -116,22 +117,30 @@ def _extract(archive: Path, target: Path, folders: Sequence[str]) -> None:
     """Unpack what lies below `folders`, without the archive's outermost directory."""
     with tarfile.open(archive, "r|*") as tar:
         for member in tar:
-            member.name = member.name.partition("/")[2]
-            if member.isfile() and member.name.startswith(tuple(folders)):
-                tar.extract(member, target, filter="data")
+            name = member.name.partition("/")[2]
+            if not (member.isfile() and name.startswith(tuple(folders))) or ".." in name.split("/"):
+                continue
+            content = tar.extractfile(member)
+            assert content is not None
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes(content.read())
 
 
 def _run(apt: Path, *command: str) -> None:
     """Run a command in `apt` under its configuration."""
-    done = subprocess.run(
-        command,
-        cwd=apt,
-        env=os.environ | {"APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=apt,
+            env=os.environ | {"APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"`{' '.join(command[:3])}` had not ended after {SECONDS} s") from None
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-        raise Unavailable(f"`{' '.join(command[:3])}` failed: {last}")
+        lines = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
+        telling = next((line for line in lines if line.startswith(("E:", "Err:"))), lines[-1])
+        raise Unavailable(f"`{' '.join(command[:3])}` failed: {telling}")

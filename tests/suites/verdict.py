@@ -16,7 +16,6 @@ WRONG_LINES: Final = {"valgrind/fp_and_simd": frozenset({26565, 26838, 26839, 26
 OWN_OUTPUT: Final = frozenset({"gcc-execute/return-addr", "gcc-aarch64/pr94514", "qemu-tcg/test-mmap"})
 """Programs that print addresses, which need not be QEMU's."""
 
-_FLAGS: Final = "the cumulative exception flags of FPSR"
 _HANDLERS: Final = "signal handlers"
 _MTE: Final = "memory tagging (FEAT_MTE)"
 _PAUTH: Final = "pointer authentication (FEAT_PAuth)"
@@ -26,10 +25,6 @@ LACKS: Final = {
     "qemu-tcg/bti-1": f"branch target identification (FEAT_BTI), {_HANDLERS}",
     "qemu-tcg/bti-2": f"branch target identification (FEAT_BTI), {_HANDLERS}",
     "qemu-tcg/bti-3": f"branch target identification (FEAT_BTI), {_HANDLERS}",
-    "qemu-tcg/fcvt": _FLAGS,
-    "qemu-tcg/float_convd": _FLAGS,
-    "qemu-tcg/float_convs": _FLAGS,
-    "qemu-tcg/float_madds": _FLAGS,
     "qemu-tcg/linux-test": f"processes, {_THREADS}, {_HANDLERS}",
     "qemu-tcg/mte-1": _MTE,
     "qemu-tcg/mte-2": _MTE,
