@@ -44,6 +44,16 @@ def test_run_passes_output_and_exit_code_on(examples: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"Hello from AArch64.\n", b"")
 
 
+def test_a_first_start_says_what_it_compiles(
+    examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVRM_CACHE", str(tmp_path))
+    monkeypatch.delenv("KVRM_ENGINE", raising=False)
+    first, second = kvrm("run", examples / "hello"), kvrm("run", examples / "hello")
+    assert re.fullmatch(rb"kvrm: compiling \d+ instruction handlers for this program .*\n", first.stderr)
+    assert second.stderr == b""
+
+
 def test_run_reads_standard_input(examples: Path) -> None:
     data = bytes(range(256)) * 5
     done = kvrm("run", examples / "sha256", stdin=data)

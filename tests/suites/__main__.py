@@ -27,7 +27,7 @@ def main() -> int:
         return 2
     try:
         with console.status("fetching the sources (about 150 MB, once)"):
-            chosen = _chosen(programs(sources(), options.level), options.names)
+            chosen = _chosen(programs(sources(), f"-O{options.level}"), options.names)
     except Unavailable as reason:
         console.print(f"cannot fetch the suites: {reason}")
         return 2
@@ -55,7 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="run under KVRM what it ran already")
     parser.add_argument("--lacking", action="store_true", help="run also what needs what KVRM lacks")
     parser.add_argument(
-        "--level", default="-O2", metavar="-O?", help="the compiler's, where a program asks for none"
+        "--level", default="2", choices=[*"0123s"], help="optimisation, where a program asks for none"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
     return parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from typing import Any
@@ -15,6 +16,7 @@ def main() -> None:
 
     from kvrm.cli.commands import app
 
+    _report_progress()
     # typer exports this class' subclasses only.
     usage_error: Any = typer.BadParameter.__base__
     try:
@@ -32,6 +34,15 @@ def main() -> None:
         code = _code(error)
         _complain(_text(error))
     sys.exit(code)
+
+
+def _report_progress() -> None:
+    """What takes a moment, such as compiling on a first start, says so on stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("kvrm: %(message)s"))
+    logger = logging.getLogger("kvrm")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def _code(error: Exception) -> Exit:
