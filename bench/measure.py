@@ -58,7 +58,7 @@ def kvrm_command(*arguments: str) -> list[str]:
 def write_results(name: str, results: dict[str, Any]) -> Path:
     """Write results to `bench/results/NAME-TIME.json`, with the machine, the commit and the command."""
     record = {
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [Path(argument).name for argument in sys.argv],
         "commit": _git("rev-parse", "HEAD"),
         "changed": bool(_git("status", "--porcelain")),
         "machine": {

@@ -18,7 +18,6 @@ from typing import Final
 
 from kvrm.cache import root
 
-SITE: Final = "http://deb.debian.org/debian"
 RELEASE: Final = "bookworm"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SECONDS: Final = 600
@@ -85,6 +84,22 @@ def sources() -> Path:
     return folder
 
 
+def _site() -> str:
+    """Where the machine's own apt finds the packages of the release."""
+    command = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(SITE)",
+        "Created-By: Packages",
+        f"Codename: {RELEASE}",
+    ]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stdout.split()
+    if not found:
+        raise Unavailable(f"apt-get on this machine knows no packages of {RELEASE}")
+    return found[0]
+
+
 def _fetch(apt: Path, folder: Path) -> None:
     for tool in ("apt-get", "dpkg-deb"):
         if not shutil.which(tool):
@@ -95,7 +110,7 @@ def _fetch(apt: Path, folder: Path) -> None:
     (apt / "state/status").touch()
     (apt / "apt.conf").write_text(_APT_CONF.format(apt=apt))
     signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
-    lines = [f"{kind} {signed}{SITE} {RELEASE} main\n" for kind in ("deb", "deb-src")]
+    lines = [f"{kind} {signed}{_site()} {RELEASE} main\n" for kind in ("deb", "deb-src")]
     (apt / "sources.list").write_text("".join(lines))
     _run(apt, "apt-get", "update")
     for name, package in PACKAGES.items():
