@@ -85,9 +85,26 @@ def test_announcements_agree(name):
     assert ("atomics" in names) == (ids[System.ID_AA64ISAR0_EL1] >> 20 & 15 == 2)
 
 
-def test_id_registers_are_what_the_guest_reads():
-    m = kvrm.Machine(features="all")
-    m.write_memory(CODE, struct.pack("<2I", 0xD5380600, 0xD4200000), prot="rx")  # mrs x0, id_aa64isar0_el1
+ID_AA64ISAR0 = table.identification(table.ALL)[System.ID_AA64ISAR0_EL1]
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "reference"])
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        (0xD5380600, ID_AA64ISAR0),  # mrs x0, id_aa64isar0_el1
+        (0xD5380700, 0xFF00_0000),  # mrs x0, id_aa64mmfr0_el1
+        (0xD53BE000, 1_000_000_000),  # mrs x0, cntfrq_el0: a retired instruction is a nanosecond
+        (0xD5380000, 0x000F_0000),  # mrs x0, midr_el1: the ID registers tell the architecture
+        (0xD50B7C20, DATA),  # dc cvap, x0
+        (0xD50B7D20, DATA),  # dc cvadp, x0
+    ],
+)
+def test_what_no_outside_oracle_shares(engine, word, value):
+    """What this machine says of itself, and cleaning to persistence, which has no effect."""
+    m = kvrm.Machine(engine=engine, features="all")
+    m.write_memory(CODE, struct.pack("<2I", word, 0xD4200000), prot="rx")
     m.set_pc(CODE)
-    m.run()
-    assert m.x[0] == table.identification(table.ALL)[System.ID_AA64ISAR0_EL1]
+    m.x[0] = DATA
+    assert m.run().stop is kvrm.Stop.BRK
+    assert m.x[0] == value
