@@ -12,11 +12,21 @@ from pathlib import Path
 import pytest
 
 from kvrm.errors import UsageError
-from linux_tools import AT_FDCWD, BUFFER, Elf, Guest, make_tree
+from linux_tools import (
+    AT_FDCWD,
+    BUFFER,
+    CREAT,
+    DIRECTORY,
+    NOFOLLOW,
+    NOFOLLOW_STAT,
+    RDONLY,
+    RDWR,
+    WRONLY,
+    Elf,
+    Guest,
+    make_tree,
+)
 
-RDONLY, WRONLY, RDWR, CREAT, EXCL, TRUNC, APPEND = 0, 1, 2, 0o100, 0o200, 0o1000, 0o2000
-DIRECTORY, NOFOLLOW, PATH, TMPFILE = 0o40000, 0o100000, 0o10000000, 0o20040000
-NOFOLLOW_STAT, REMOVEDIR = 0x100, 0x200
 E = errno
 
 

@@ -10,11 +10,26 @@ from pathlib import Path
 import pytest
 
 from kvrm.linux.process import EPOCH
-from linux_tools import AT_FDCWD, BUFFER, SCRATCH_SIZE, U64, Guest, make_tree, state_of
+from linux_tools import (
+    APPEND,
+    AT_FDCWD,
+    BUFFER,
+    CREAT,
+    EXCL,
+    NOFOLLOW_STAT,
+    PATH,
+    RDWR,
+    REMOVEDIR,
+    SCRATCH_SIZE,
+    TMPFILE,
+    TRUNC,
+    U64,
+    WRONLY,
+    Guest,
+    make_tree,
+    state_of,
+)
 
-RDONLY, WRONLY, RDWR, CREAT, EXCL, TRUNC, APPEND = 0, 1, 2, 0o100, 0o200, 0o1000, 0o2000
-DIRECTORY, NOFOLLOW, PATH, TMPFILE = 0o40000, 0o100000, 0o10000000, 0o20040000
-NOFOLLOW_STAT, REMOVEDIR = 0x100, 0x200
 E = errno
 
 

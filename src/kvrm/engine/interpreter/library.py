@@ -114,8 +114,10 @@ class Library:
         names = cache.read_checked(remembered)
         if names is not None and self._use_disk:
             with self._lock:
+                before = len(self._loaded)
                 complete = all(map(self._load, names.decode().split()))
-                self._refresh()
+                if len(self._loaded) > before:
+                    self._refresh()
             if complete:
                 return
         variants = variants_of(np.frombuffer(text[: len(text) & -4], "<u4").astype(np.uint32))
@@ -145,6 +147,7 @@ class Library:
     def _add(self, segment: Segment) -> None:
         """Keep a new segment on disk and link it."""
         cache.write_checked(self._directory / f"{segment.name}.segment", segment.pack())
+        self._seen.add(segment.name)
         self._on_disk.update(dict.fromkeys(segment.variants, segment.name))
         self._link(segment)
 
