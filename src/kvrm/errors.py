@@ -10,7 +10,10 @@ from __future__ import annotations
 
 
 class KvrmError(Exception):
-    """Base of all; the message is one line."""
+    """Base of all; the message is one printable line, whatever names and bytes of a file it quotes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in message))
 
 
 class ProgramError(KvrmError):

@@ -197,8 +197,8 @@ def _phdr(every: list[Segment], loads: list[Segment], phoff: int) -> int:
 def _interpreter(every: list[Segment], data: bytes) -> bytes | None:
     for segment in every:
         if segment.kind == PT_INTERP:
-            path = data[segment.offset : segment.offset + min(segment.filesz, 4096)]
-            if not path.endswith(b"\0") or len(path) < 2:
+            path = data[segment.offset : segment.offset + segment.filesz]
+            if not 2 <= len(path) <= 4096 or not path.endswith(b"\0"):
                 raise _Bad("the name of the dynamic linker is damaged")
-            return path.rstrip(b"\0")
+            return path[: path.index(b"\0")]
     return None
