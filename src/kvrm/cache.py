@@ -77,3 +77,19 @@ def write_checked(path: Path, data: bytes) -> None:
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+
+
+def shrink(directory: Path, pattern: str, limit: int) -> None:
+    """Remove the files that were changed longest ago until the others have at most `limit` bytes."""
+    files = []
+    for path in directory.glob(pattern):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            files.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files, key=lambda f: f[0]):
+        if total <= limit:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink()
+            total -= size

@@ -18,7 +18,7 @@ from kvrm.machine.state import State
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AlignmentFault, GuestFault, Memory, OutOfMemory, Prot, Snapshot
 
-ENGINES = ("interpreter", "reference")
+ENGINES = ("tiered", "interpreter", "reference")
 UNLIMITED = 1 << 62
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
 
@@ -353,8 +353,9 @@ def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
         engine: Any = ReferenceEngine(state, memory, features)
     else:
         from kvrm.engine.interpreter.engine import Interpreter
+        from kvrm.engine.translator.engine import Translator
 
-        engine = Interpreter(state, memory, features)
+        engine = {"interpreter": Interpreter, "tiered": Translator}[machine.engine](state, memory, features)
         if program:
             engine.prepare()
     if topics - {"sys"}:

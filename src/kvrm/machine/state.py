@@ -26,6 +26,9 @@ which REMAINING would be zero."""
 PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, DECODERS = (TABLE_OFFSET + 8 * i for i in range(5))
 """Offsets of host addresses: the guest page table, predecoded pages, and the decode tables."""
 
+REGION = TABLE_OFFSET + 5 * 8
+"""Offset of the number of the translated region that last found the budget too small, or 0."""
+
 
 class State:
     """Registers, flags and system registers of one lane.

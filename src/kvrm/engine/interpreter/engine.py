@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from bisect import bisect_right
 from collections.abc import Set
 
@@ -9,7 +10,15 @@ import numpy as np
 
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import (
+    NO_CODE,
+    PAGE_BYTES,
+    PAGE_SLOTS,
+    PLAIN_OFFSET,
+    SLOT,
+    SLOT_PER_PC,
+    Reason,
+)
 from kvrm.engine.reference import Reference
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
@@ -172,7 +181,9 @@ class Interpreter:
         return chunk[first : first + PAGE_SLOTS * SLOT // 8].reshape(PAGE_SLOTS, SLOT // 8)
 
     def _reset(self, page: int) -> None:
-        slots = self._view(self._slots[page])
+        base = self._slots[page]
+        slots = self._view(base)
+        ctypes.memset(base + PLAIN_OFFSET, 0, PAGE_BYTES - PLAIN_OFFSET)
         slots[:] = self._template
         slots[:, 1] += np.uint64(page << 12)
         for address in self._breaks:

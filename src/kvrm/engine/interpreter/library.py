@@ -80,6 +80,7 @@ class Library:
         self.undecoded = self._loader.address("undecoded")
         self.next_page = self._loader.address("next_page")
         self.breakpoint = self._loader.address("breakpoint")
+        self.untranslated = self._loader.address("untranslated")
 
     def tables(self, features: frozenset[str]) -> Tables:
         """The decode tables of a machine with these features; they are new whenever `version` is."""

@@ -12,7 +12,7 @@ from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, Function
 from kvrm.engine.interpreter.memory import entry, host_address
-from kvrm.engine.interpreter.slots import OPERANDS, Reason
+from kvrm.engine.interpreter.slots import OPERANDS, PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
 from kvrm.isa.definition import BUCKET_SHIFT
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, X_BIT
@@ -25,14 +25,15 @@ candidate and the one after the last."""
 
 
 def build_runtime(module: ir.Module) -> None:
-    """Emit `enter`, `undecoded`, `next_page` and `breakpoint`."""
+    """Emit `enter`, `undecoded`, `untranslated`, `next_page` and `breakpoint`."""
     start = _start(module)
     _enter(module, start)
     _undecoded(module)
     f = Function(module, "next_page", linkage="external")
     f.jump(f.e.load_at(f.ip, OPERANDS, I64), cost=0)
-    f = Function(module, "breakpoint", linkage="external")
-    f.leave(Reason.BREAKPOINT, f.ip, f.budget)
+    for name, reason in (("breakpoint", Reason.BREAKPOINT), ("untranslated", Reason.UNTRANSLATED)):
+        f = Function(module, name, linkage="external")
+        f.leave(reason, f.ip, f.budget)
 
 
 def _start(module: ir.Module) -> ir.Function:
@@ -73,7 +74,10 @@ def _control(module: ir.Module, name: str) -> ir.Function:
 
 
 def _undecoded(module: ir.Module) -> None:
-    """Find the decoder of this slot's word, let it fill the slot, and run that."""
+    """Find the decoder of this slot's word, let it fill the slot, and run that.
+
+    A translated region that stands in the slot keeps its place; the handler goes where plain ones are.
+    """
     f = Function(module, "undecoded", linkage="external")
     e = f.e
     pc = e.load_at(f.ip, OPERANDS, I64)
@@ -86,8 +90,16 @@ def _undecoded(module: ir.Module) -> None:
     f.leave(Reason.CODE, f.ip, f.budget)
     e.position_at_end(fetch)
     word = e.load(host_address(e, found, e.and_(pc, ir.Constant(I64, PAGE - 1))), typ=I32, align=4)
-    e.call(_Decoder(_search(f, word)), [word, pc, f.ip])
-    f.tail(e.load_at(f.ip, 0, PTR), f.ip, f.budget)
+    decoder = _search(f, word)
+    before = e.load_at(f.ip, 0, PTR)
+    e.call(_Decoder(decoder), [word, pc, f.ip])
+    handler = e.load_at(f.ip, 0, PTR)
+    with e.if_then(e.icmp_unsigned("!=", before, f.fn), likely=False):
+        e.store_at(before, f.ip, 0)
+        offset = e.and_(pc, ir.Constant(I64, PAGE - 1))
+        back = e.sub(ir.Constant(I64, PLAIN_OFFSET), e.mul(offset, ir.Constant(I64, SLOT_PER_PC - PLAIN_PER_PC)))
+        e.store_at(handler, f.ip, back)
+    f.tail(handler, f.ip, f.budget)
 
 
 def _search(f: Function, word: ir.Value) -> ir.Value:

@@ -11,7 +11,11 @@ OPERAND_BYTES = SLOT - OPERANDS
 PAGE_SLOTS = 1025
 """Slots of a page: one per word and one that goes on to the next page."""
 SLOT_PER_PC = SLOT // 4
-PAGE_BYTES = 33 * 1024
+PLAIN_OFFSET = PAGE_SLOTS * SLOT
+"""Bytes from a page's slots to its plain handlers: for each word, the handler that a translated region has
+taken the place of, or 0."""
+PLAIN_PER_PC = 2
+PAGE_BYTES = 41 * 1024
 """Distance between the slots of two pages."""
 
 NO_CODE = 8 * ((1 << 27) - 1)
@@ -31,3 +35,4 @@ class Reason(IntEnum):
     CODE_WRITE = 8
     BREAKPOINT = 9
     STEP = 10
+    UNTRANSLATED = 11

@@ -1,0 +1,214 @@
+"""The tiered engine: interprets at once, and has hot regions translated in the background.
+
+A translated region is a handler like any other: it stands in the slot of its first instruction and runs as
+many instructions as it likes. What is hot is found by sampling. A run is cut into slices; where a slice ends
+in interpreted code again and again, the engine follows the program for a moment, block by block, and asks for
+the region around the block that it saw most (`Paths.region`). A region that uses up a slice says so in the
+state, so that translated code is left alone and slices grow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections import Counter
+from collections.abc import Set
+from concurrent.futures import Future
+
+from kvrm.engine.exits import Exit
+from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
+from kvrm.engine.translator.region import Paths
+from kvrm.engine.translator.store import Compiled, store
+from kvrm.isa.features import CORTEX_A76
+from kvrm.machine import state as layout
+from kvrm.machine.state import State
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, Prot
+
+SHORTEST_SLICE = 50_000
+"""Instructions between two samples while interpreted code is hot."""
+LONGEST_SLICE = 20_000_000
+HOT = 2
+"""Samples in the same 64 instructions that make them hot; doubled each time a region did not help."""
+LONGEST_PATH = 2_000
+"""Blocks that are followed at most to find a region."""
+LAP = 128
+"""A path is long enough when this many blocks in a row were nothing new."""
+
+
+class Translator(Interpreter):
+    """`Interpreter`, and regions that run in place of handlers; everything else is the same."""
+
+    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
+        super().__init__(state, memory, features)
+        self._store = store()
+        self._paths = Paths(self._fetch, features)
+        self._heat: Counter[int] = Counter()
+        self._wanted: Counter[int] = Counter()
+        self._slice = SHORTEST_SLICE
+        self._end = 0
+        self._regions: dict[int, Compiled] = {}
+        self._active: dict[int, Compiled] = {}
+        self._pending: dict[str, Future[Compiled]] = {}
+        self._program = ""
+        self._unlisted: list[Compiled] = []
+
+    def prepare(self) -> None:
+        """As the interpreter; and regions that earlier runs of the program left are used from the start."""
+        super().prepare()
+        digest = hashlib.blake2b(digest_size=12)
+        for region in self._memory.regions():
+            if region.prot & Prot.X:
+                digest.update(self._memory.peek(region.start, region.end - region.start))
+        self._program = digest.hexdigest()
+        for known in self._store.program(self._program):
+            self._add(known)
+
+    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
+        """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
+        self._end = self.retired + budget
+        return super().run(budget, breakpoints)
+
+    def poll(self) -> None:
+        """Put regions in place that have been compiled since."""
+        for key in [key for key, job in self._pending.items() if job.done()]:
+            region = self._pending.pop(key).result()
+            self._add(region)
+            self._unlisted.append(region)
+        if self._unlisted and self._program and not self._pending:
+            self._store.remember(self._program, self._unlisted)
+            self._unlisted.clear()
+
+    # -- sampling --------------------------------------------------------------------------------------------
+    def _enter(self, budget: int) -> None:
+        super()._enter(min(budget, self._slice))
+
+    def _serve(self, reason: Reason) -> Exit | None:
+        return self._sample() if reason is Reason.BUDGET else super()._serve(reason)
+
+    def _sample(self) -> Exit | None:
+        """A slice has ended: note where, and follow the program if that is hot."""
+        s = self._state
+        if self._pending:
+            self.poll()
+        if s.get(layout.REGION):
+            s.set(layout.REGION, 0)
+            self._slice = min(2 * self._slice, LONGEST_SLICE)
+            return None
+        self._slice = max(self._slice // 2, SHORTEST_SLICE)
+        place = s.pc >> 8
+        self._heat[place] += 1
+        if self._heat[place] < HOT << self._wanted[place] or self.retired >= self._end:
+            return None
+        self._heat[place] = 0
+        self._wanted[place] += 1
+        return self._follow()
+
+    def _follow(self) -> Exit | None:
+        """Run the program block by block, and request the region around what was seen most."""
+        path: list[int] = []
+        seen: set[int] = set()
+        fresh = 0
+        active = dict(self._active)
+        for region in active.values():
+            self._deactivate(region)
+        left = None
+        while left is None and len(path) < LONGEST_PATH and fresh + LAP > len(path) and self.retired < self._end:
+            pc = self._state.pc
+            path.append(pc)
+            if pc not in seen:
+                seen.add(pc)
+                fresh = len(path)
+            block = self._paths.block(pc)
+            left = self._exactly(min(len(block.words) if block else 1, self._end - self.retired))
+        for region in active.values():
+            self._activate(region)
+        self._paths.add(path)
+        wanted = self._paths.region(path)
+        if wanted is not None and wanted.key not in self._pending:
+            known = self._regions.get(wanted.entry)
+            if known is None or known.key != wanted.key:
+                self._pending[wanted.key] = self._store.request(wanted)
+        return left
+
+    def _exactly(self, count: int) -> Exit | None:
+        end = self.retired + count
+        while self.retired < end:
+            super()._enter(end - self.retired)
+            left = super()._serve(Reason(self._state.get(layout.REASON)))
+            if left is not None:
+                return left
+        return None
+
+    def _fetch(self, pc: int) -> tuple[int, ...]:
+        if pc & 3:
+            return ()
+        try:
+            data = self._memory.read(pc, PAGE - (pc & PAGE - 1), AccessKind.FETCH)
+        except GuestFault:
+            return ()
+        return tuple(memoryview(data).cast("I"))
+
+    # -- regions in place ------------------------------------------------------------------------------------
+    def _add(self, region: Compiled) -> None:
+        """Use a region from now on, if its code is still what memory holds."""
+        try:
+            current = all(self._memory.peek(start, len(data)) == data for start, data in region.code)
+        except GuestFault:
+            return
+        if not current:
+            return
+        if region.entry in self._regions:
+            self._remove(self._regions[region.entry])
+        self._regions[region.entry] = region
+        self._activate(region)
+
+    def _remove(self, region: Compiled) -> None:
+        self._deactivate(region)
+        del self._regions[region.entry]
+
+    def _activate(self, region: Compiled) -> None:
+        """Let the region stand in its slot, if its page has slots and it covers no breakpoint."""
+        base = self._slots.get(region.entry >> 12)
+        if base is None or region.entry in self._active or any(map(region.covers, self._breaks)):
+            return
+        slot, plain = self._places(base, region.entry)
+        plain.value, slot.value = slot.value, self._store.address(region)
+        self._active[region.entry] = region
+
+    def _deactivate(self, region: Compiled) -> None:
+        if self._active.get(region.entry) is not region:
+            return
+        del self._active[region.entry]
+        slot, plain = self._places(self._slots[region.entry >> 12], region.entry)
+        slot.value, plain.value = plain.value, 0
+
+    def _places(self, base: int, pc: int) -> tuple[ctypes.c_uint64, ctypes.c_uint64]:
+        offset = pc & PAGE - 1
+        slot = ctypes.c_uint64.from_address(base + offset * SLOT_PER_PC)
+        return slot, ctypes.c_uint64.from_address(base + PLAIN_OFFSET + offset * PLAIN_PER_PC)
+
+    def _reset(self, page: int) -> None:
+        super()._reset(page)
+        for entry in [entry for entry in self._active if entry >> 12 == page]:
+            del self._active[entry]
+        for entry, region in self._regions.items():
+            if entry >> 12 == page:
+                self._activate(region)
+
+    def _set_breakpoints(self, breakpoints: Set[int]) -> None:
+        changed = self._breaks ^ breakpoints
+        super()._set_breakpoints(breakpoints)
+        for region in self._regions.values() if changed else ():
+            if any(map(region.covers, self._breaks)):
+                self._deactivate(region)
+            else:
+                self._activate(region)
+
+    def invalidate(self, start: int, end: int) -> None:
+        """Forget what was derived from the code in [start, end)."""
+        first, last = start >> 12, (end + PAGE - 1) >> 12
+        for region in [r for r in self._regions.values() if any(first <= page < last for page in r.pages)]:
+            self._remove(region)
+        self._paths.forget(first << 12, last << 12)
+        super().invalidate(start, end)

@@ -1,0 +1,281 @@
+"""The stage that makes one function of a region: operands are known, registers and flags live in SSA.
+
+A region leaves in two ways, both with all of the state written back: *out*, to run whatever stands at an
+address (another region, perhaps), and *plain*, to have the interpreter run the instruction at an address.
+What a region cannot do itself - a page-table entry that is not filled, an access across pages, too little
+budget left - goes plain, at the instruction concerned, with the state as it was before that instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I64, PTR, Emitter, constant, integer
+from kvrm.engine.interpreter.abi import Function, unlikely
+from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
+from kvrm.engine.nodes import RunNode
+from kvrm.engine.translator.access import Accesses
+from kvrm.engine.translator.region import Block, Region
+from kvrm.engine.translator.registers import Registers, signed_less
+from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.machine import state as layout
+from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
+
+
+def _c(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+def build_region(module: ir.Module, name: str, region: Region) -> None:
+    """Emit the function of a region."""
+    _RegionStage(module, name, region).build()
+
+
+class _RegionStage(Context):
+    level = 2
+
+    def __init__(self, module: ir.Module, name: str, region: Region) -> None:
+        super().__init__()
+        self._region = region
+        self._f = Function(module, name, linkage="external")
+        self.e: Emitter = self._f.e
+        self.state = self._f.state
+        self.entry_flags = self._f.flags
+        widths: dict[int, int] = {}
+        for flow in region.flows:
+            for r, w in flow.widths.items():
+                widths[r] = max(w, widths.get(r, 0))
+        self._registers = Registers(self, self.e, self.state, widths)
+        self._accesses = Accesses(self, self.e, self._registers)
+        self._budget = self._registers.slot("budget", I64, self._f.budget)
+        self._target = self._registers.slot("target", I64)
+        self._heads = {pc: self._f.fn.append_basic_block(f"at_{pc:x}_") for pc in region.blocks}
+        self._out = self._f.fn.append_basic_block("out")
+        self._plain = self._f.fn.append_basic_block("plain")
+        self._next: tuple[Bits, Bits | None] | None = None
+        self._pc = self._retired = 0
+
+    # -- building --------------------------------------------------------------------------------------------
+    def build(self) -> None:
+        e, entry = self.e, self.e.block
+        start = e.append_basic_block("start")
+        e.position_at_end(start)
+        if any(flow.floating for flow in self._region.flows):
+            self._require_default_fpcr()
+        e.branch(self._heads[self._region.entry])
+        checked = self._region.checked()
+        for block in self._region.blocks.values():
+            self._emit(block, checked.get(block.start))
+        for block, jump in ((self._out, self._jump_out), (self._plain, self._jump_plain)):
+            e.position_at_end(block)
+            self._f.flags = self._registers.write_back() or self._f.flags
+            self._f.budget = e.load(self._budget, typ=I64)
+            jump(e.load(self._target, typ=I64))
+        e.position_at_end(entry)
+        e.branch(start)
+
+    def _require_default_fpcr(self) -> None:
+        """Compiled floating point is for FPCR = 0; with any other the interpreter goes on."""
+        e = self.e
+        value = e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * System.FPCR, I64)
+        usual, other = e.append_basic_block("usual"), e.append_basic_block("other")
+        unlikely(e.cbranch(e.icmp_unsigned("!=", value, _c(0)), other, usual))
+        e.position_at_end(other)
+        e.store(_c(self._region.entry), self._target)
+        e.branch(self._plain)
+        e.position_at_end(usual)
+
+    def _emit(self, block: Block, needed: int | None) -> None:
+        from kvrm.isa.a64 import decode
+
+        e = self.e
+        e.position_at_end(self._heads[block.start])
+        self._registers.begin()
+        self._next = None
+        self._left = e.load(self._budget, typ=I64)
+        self._pc, self._retired = block.start, 0
+        if needed is not None:
+            with e.if_then(e.icmp_unsigned("<=", self._left, _c(needed)), likely=False):
+                e.store_at(_c(self._region.number), self.state, layout.REGION)
+                self.leave_plain()
+        for word in block.words:
+            d = decode(word, self._pc)
+            assert d is not None
+            self._accesses.begin(d)
+            d.definition.run(self, d.operands())
+            self._pc += 4
+            self._retired += 1
+        self._registers.spill()
+        e.store(e.sub(self._left, _c(len(block.words))), self._budget)
+        self._finish(block)
+
+    def _finish(self, block: Block) -> None:
+        if self._next is None:
+            self._edge(block.end)
+            return
+        e, (target, condition) = self.e, self._next
+        if condition is not None and condition.known:
+            self._edge(int(target) if int(condition) else block.end)
+            return
+        if condition is not None:
+            taken, fall = e.append_basic_block("taken"), e.append_basic_block("fall")
+            e.cbranch(self.value(condition), taken, fall)
+            e.position_at_end(fall)
+            self._edge(block.end)
+            e.position_at_end(taken)
+        if target.known:
+            self._edge(int(target))
+        else:
+            self._indirect(self.value(target), self._region.targets.get(block.end, ()))
+
+    def _edge(self, pc: int) -> None:
+        """Go on at a known address, with the state spilled and the budget counted."""
+        if pc in self._heads:
+            self.e.branch(self._heads[pc])
+        else:
+            self.e.store(_c(pc), self._target)
+            self.e.branch(self._out)
+
+    def _indirect(self, target: ir.Value, seen: Sequence[int]) -> None:
+        e = self.e
+        for pc in seen:
+            other = e.append_basic_block("other")
+            e.cbranch(e.icmp_unsigned("==", target, _c(pc)), self._heads[pc], other)
+            e.position_at_end(other)
+        e.store(target, self._target)
+        e.branch(self._out)
+
+    def leave_plain(self) -> None:
+        """End the LLVM block: the interpreter runs the present instruction, of which nothing is done yet."""
+        self._registers.spill()
+        self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
+        self.e.store(_c(self._pc), self._target)
+        self.e.branch(self._plain)
+
+    def _jump_out(self, target: ir.Value) -> None:
+        self._f.jump(target, cost=0)
+
+    def _jump_plain(self, target: ir.Value) -> None:
+        """To the interpreter's handler of an address of the region, whatever stands in its slot."""
+        f, e = self._f, self.e
+        table = e.load_at(f.state, layout.CODE_TABLE, PTR)
+        slots = e.load_at(table, e.shl(e.lshr(target, _c(12)), _c(3)), PTR)
+        lost, found = e.append_basic_block("lost"), e.append_basic_block("found")
+        unlikely(e.cbranch(e.icmp_unsigned("==", slots, ir.Constant(PTR, None)), lost, found))
+        e.position_at_end(lost)
+        f.jump(target, cost=0)
+        e.position_at_end(found)
+        offset = e.and_(target, _c(4095))
+        ip = e.at(slots, e.mul(offset, _c(SLOT_PER_PC)))
+        kept = e.load_at(e.at(slots, PLAIN_OFFSET), e.mul(offset, _c(PLAIN_PER_PC)), PTR)
+        replaced = e.icmp_unsigned("!=", kept, ir.Constant(PTR, None))
+        f.tail(e.select(replaced, kept, e.load_at(ip, 0, PTR)), ip, f.budget)
+
+    # -- values ----------------------------------------------------------------------------------------------
+    def apply(
+        self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
+    ) -> Node:
+        """Emit a primitive."""
+        if row.name == "xor" and width == 1 and lanes == 1 and (pair := signed_less(*args)) is not None:
+            less = self.e.icmp_signed("<", *(self.value(b) for b in pair))
+            return RunNode(self, less)
+        values = [self.value(a) for a in args]
+        return RunNode(self, row.emit(self.e, integer(width, lanes), *values, *attrs), row.name, args)
+
+    def value(self, b: Bits) -> ir.Value:
+        """The LLVM value of `b`."""
+        p = b.payload
+        return p.value if isinstance(p, RunNode) else constant(integer(b.width, b.lanes), p)
+
+    def _wrap(self, value: ir.Value, width: int) -> Bits:
+        return Bits(width, RunNode(self, value))
+
+    # -- the machine -----------------------------------------------------------------------------------------
+    @property
+    def pc(self) -> Bits:
+        """Known."""
+        return bits(64, self._pc)
+
+    @property
+    def fpcr(self) -> int:
+        """Zero: the region is entered only then, and ends before the register changes."""
+        return 0
+
+    @property
+    def retired(self) -> Bits:
+        """Horizon minus what is left of the budget."""
+        e = self.e
+        horizon = e.load_at(self.state, layout.HORIZON, I64)
+        return self._wrap(e.sub(horizon, e.sub(self._left, _c(self._retired))), 64)
+
+    def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
+        """The register's value."""
+        number = int(r)
+        if number == 31 and not sp:
+            return bits(n, 0)
+        return self._registers.x(layout.SP if number == 31 else number).trunc(n)
+
+    def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
+        """The register's new value."""
+        number = int(r)
+        if number != 31 or sp:
+            self._registers.set_x(layout.SP if number == 31 else number, value)
+
+    def read_v(self, r: Bits, n: int) -> Bits:
+        """The register's value."""
+        return self._registers.v(int(r)).trunc(n)
+
+    def write_v(self, r: Bits, value: Bits) -> None:
+        """The register's new value."""
+        self._registers.set_v(int(r), value)
+
+    def read_flags(self) -> Flags:
+        """The flags' values."""
+        return self._registers.flags
+
+    def write_flags(self, nzcv: Flags) -> None:
+        """The flags' new values."""
+        self._registers.flags = nzcv
+
+    def read_system(self, register: System) -> Bits:
+        """From the state."""
+        return self._wrap(self.e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
+
+    def write_system(self, register: System, value: Bits) -> None:
+        """To the state."""
+        self.e.store_at(self.value(value), self.state, layout.SYSTEM_OFFSET + 8 * register)
+
+    # -- memory ----------------------------------------------------------------------------------------------
+    def read_memory(self, address: Bits, n: int) -> Bits:
+        """Through the permissions."""
+        host = self._accesses.host(self.value(address), n // 8, "R")
+        return self._wrap(self.e.load(host, typ=ir.IntType(n), align=1), n)
+
+    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
+        """Through the permissions; nothing is accessed where the condition is 0."""
+        e = self.e
+        if condition is not None:
+            store, after = e.append_basic_block("store"), e.append_basic_block("after")
+            e.cbranch(self.value(condition), store, after)
+            e.position_at_end(store)
+        e.store(self.value(value), self._accesses.host(self.value(address), value.width // 8, "W"), align=1)
+        if condition is not None:
+            e.branch(after)
+            e.position_at_end(after)
+
+    def require_aligned(self, address: Bits, size: int, store: bool) -> None:
+        """The interpreter tells of what is not."""
+        if size > 1:
+            with self.e.if_then(self.value((address & (size - 1)).ne(0)), likely=False):
+                self.leave_plain()
+
+    def branch(self, target: Bits, condition: Bits | None = None) -> None:
+        """Noted; the block ends with it."""
+        self._next = (target, condition)
+
+    def event(self, event: Event, value: Lift = 0) -> None:
+        """Blocks end before instructions that have one."""
+        raise StagingError(f"{event.name} inside a region")
