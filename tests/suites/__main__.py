@@ -51,7 +51,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m suites", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a suite, or a pattern of SUITE/PROGRAM")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes (default 2)")
-    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="KVRM's (default interpreter)")
+    parser.add_argument("--engine", choices=ENGINES, default="tiered", help="KVRM's (default tiered)")
     parser.add_argument("--again", action="store_true", help="run under KVRM what it ran already")
     parser.add_argument("--lacking", action="store_true", help="run also what needs what KVRM lacks")
     parser.add_argument(

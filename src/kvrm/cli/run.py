@@ -11,6 +11,7 @@ from pathlib import Path
 
 import kvrm
 from kvrm.cli.exits import Exit
+from kvrm.isa.features import ALL, SETS
 
 
 def run_program(
@@ -20,6 +21,7 @@ def run_program(
     engine: str | None,
     root: Path | None,
     rw: Path | None,
+    features: str | None,
     max_instructions: int | None,
     env: Sequence[str],
     stats: bool,
@@ -43,6 +45,7 @@ def run_program(
             engine=engine,
             root=root,
             rw=rw,
+            features=None if features is None else feature_names(features),
             fp_flags=fp_flags,
         )
         result = machine.run(max_instructions=max_instructions)
@@ -68,6 +71,19 @@ def environment(settings: Sequence[str]) -> dict[str, str]:
         elif name in os.environ:
             variables[name] = os.environ[name]
     return variables
+
+
+def feature_names(chosen: str) -> frozenset[str]:
+    """The features of `NAME,NAME...`, each a feature or a set of them. Raises `kvrm.UsageError`."""
+    names: set[str] = set()
+    for name in chosen.split(","):
+        if name not in SETS and name not in ALL:
+            known = ", ".join(SETS)
+            raise kvrm.UsageError(
+                f"--features {chosen}: no {name!r}; sets are {known}, features like FEAT_LSE"
+            )
+        names |= SETS.get(name, {name})
+    return frozenset(names)
 
 
 def exit_code(result: kvrm.Result) -> int:

@@ -183,6 +183,9 @@ class ReferenceEngine:
         self._reference = Reference(state, memory, features)
         self.retired = 0
 
+    def prepare(self) -> None:
+        """Nothing is compiled."""
+
     def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
         """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
         first = True

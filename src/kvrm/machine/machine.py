@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,14 @@ from kvrm.machine.state import State
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AlignmentFault, GuestFault, Memory, OutOfMemory, Prot, Snapshot
 
-ENGINES = ("tiered", "interpreter", "reference")
+ENGINES = {
+    "tiered": "kvrm.engine.translator.engine:Translator",
+    "interpreter": "kvrm.engine.interpreter.engine:Interpreter",
+    "translator": "kvrm.engine.translator.forced:ForcedTranslator",
+    "reference": "kvrm.engine.reference:ReferenceEngine",
+    "stress": "kvrm.engine.stress:Stress",
+}
+"""Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 UNLIMITED = 1 << 62
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
 
@@ -56,10 +64,10 @@ class Machine:
     Without a program it is bare: `write_memory`, set registers and pc, `run`; SVC stops it.
 
     `features` decides what the machine has: "armv8.0", "cortex-a76" (the default), "all", or names such as
-    "FEAT_LSE" (`kvrm.isa.features`). `engine` is "interpreter" or "reference" (default: KVRM_ENGINE, else the
-    interpreter). `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random
-    numbers come from. `fp_flags` has floating-point exceptions added to FPSR, at a price
-    (docs/floating-point.md). Raises ProgramError and UsageError.
+    "FEAT_LSE" (`kvrm.isa.features`). `engine` is one of `ENGINES` (default: KVRM_ENGINE, else "tiered").
+    `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
+    `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). Raises
+    ProgramError and UsageError.
     """
 
     def __init__(
@@ -331,9 +339,9 @@ class Machine:
 
 
 def _engine_name(engine: str | None) -> str:
-    name = engine or os.environ.get("KVRM_ENGINE") or ENGINES[0]
+    name = engine or os.environ.get("KVRM_ENGINE") or next(iter(ENGINES))
     if name not in ENGINES:
-        raise UsageError(f"no engine {name!r}; there are {' and '.join(ENGINES)}")
+        raise UsageError(f"no engine {name!r}; there are {', '.join(ENGINES)}")
     return name
 
 
@@ -347,17 +355,10 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
 def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
     state, features = machine.state, machine.features
     topics, start = trace_switch()
-    if machine.engine == "reference":
-        from kvrm.engine.reference import ReferenceEngine
-
-        engine: Any = ReferenceEngine(state, memory, features)
-    else:
-        from kvrm.engine.interpreter.engine import Interpreter
-        from kvrm.engine.translator.engine import Translator
-
-        engine = {"interpreter": Interpreter, "tiered": Translator}[machine.engine](state, memory, features)
-        if program:
-            engine.prepare()
+    module, _, name = ENGINES[machine.engine].partition(":")
+    engine: Any = getattr(importlib.import_module(module), name)(state, memory, features)
+    if program:
+        engine.prepare()
     if topics - {"sys"}:
         from kvrm.debug.trace import Tracer
 

@@ -28,8 +28,8 @@ class PageTable:
     """One uint64 for each guest page: host address of the page | R_BIT | W_BIT | X_BIT, or 0 if not filled.
 
     `entries` is the table, indexed by page number; `address` is where native code finds it. Behind the last
-    entry is one that stays 0, which stands for all addresses outside. The 1 GiB that it spans is reserved only: the host gives it memory 4 KiB at a time, one such step for 2 MiB of guest
-    memory in use.
+    entry is one that stays 0: it stands for all addresses outside. The 1 GiB that the table spans is reserved
+    only: the host gives it memory 4 KiB at a time, one such step for 2 MiB of guest memory in use.
     """
 
     __slots__ = ("_mapping", "address", "entries")

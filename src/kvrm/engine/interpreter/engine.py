@@ -61,7 +61,6 @@ class Interpreter:
         self._template[-1, 0] = self._library.next_page
         self._template[:, 1] = np.arange(PAGE_SLOTS) * 4
         state.set(layout.PAGE_TABLE, memory.table_address)
-        state.set(layout.CODE_TABLE, self._code.address)
 
     def prepare(self) -> None:
         """Compile the handlers of all code that is mapped now, rather than one by one as they are met."""
@@ -82,6 +81,7 @@ class Interpreter:
         """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
         s = self._state
         end = self.retired + budget
+        s.set(layout.CODE_TABLE, self._code.address)
         self._set_breakpoints(breakpoints)
         if budget and s.pc in breakpoints:
             left = self._step()

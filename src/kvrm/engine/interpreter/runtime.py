@@ -97,8 +97,8 @@ def _undecoded(module: ir.Module) -> None:
     with e.if_then(e.icmp_unsigned("!=", before, f.fn), likely=False):
         e.store_at(before, f.ip, 0)
         offset = e.and_(pc, ir.Constant(I64, PAGE - 1))
-        back = e.sub(ir.Constant(I64, PLAIN_OFFSET), e.mul(offset, ir.Constant(I64, SLOT_PER_PC - PLAIN_PER_PC)))
-        e.store_at(handler, f.ip, back)
+        further = e.mul(offset, ir.Constant(I64, SLOT_PER_PC - PLAIN_PER_PC))
+        e.store_at(handler, f.ip, e.sub(ir.Constant(I64, PLAIN_OFFSET), further))
     f.tail(handler, f.ip, f.budget)
 
 

@@ -113,7 +113,9 @@ class Translator(Interpreter):
         for region in active.values():
             self._deactivate(region)
         left = None
-        while left is None and len(path) < LONGEST_PATH and fresh + LAP > len(path) and self.retired < self._end:
+        while left is None and self.retired < self._end:
+            if len(path) >= min(LONGEST_PATH, fresh + LAP):
+                break
             pc = self._state.pc
             path.append(pc)
             if pc not in seen:

@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kvrm.engine.translator.survey import Flow, flow_of
 
@@ -14,6 +15,8 @@ LONGEST_BLOCK = 64
 """Instructions after which a block ends, whatever follows."""
 LARGEST_REGION = 400
 """Instructions of a region: LLVM's time grows faster than the size of a function."""
+SMALL = 16
+"""Instructions that a region around an address has at least, if they can be reached."""
 MOST_TARGETS = 4
 """Targets of an indirect branch that a region looks for; any other leaves the region."""
 
@@ -41,7 +44,7 @@ class Block:
 class Region:
     """Blocks that become one function, entered at `entry`.
 
-    `targets` has for each indirect branch (the address after it) where it was seen to go, most frequent first.
+    `targets` has for each indirect branch (the address after it) where it was seen to go, most often first.
     """
 
     entry: int
@@ -151,7 +154,7 @@ class Paths:
 
     def add(self, path: list[int]) -> None:
         """Learn a path, the starts of blocks that ran one after the other."""
-        for one, other in zip(path, path[1:], strict=False):
+        for one, other in pairwise(path):
             self.edges.setdefault(one, Counter())[other] += 1
 
     def forget(self, start: int, end: int) -> None:
@@ -179,6 +182,22 @@ class Paths:
                 kept.add(pc)
                 size += len(block.words)
         return self._build(entry, self._reach(entry, self.edges, kept))
+
+    def around(self, start: int) -> Region | None:
+        """A small region from an address on, along branches whose targets are known, seen or not."""
+        starts, work, size = {start}, [start], 0
+        while work and size < SMALL:
+            block = self.block(work.pop(0))
+            if block is None:
+                continue
+            size += len(block.words)
+            last = block.last
+            falls = block.end if last.conditional or not last.branches else None
+            for pc in (last.target, falls):
+                if pc is not None and pc not in starts and self.block(pc):
+                    starts.add(pc)
+                    work.append(pc)
+        return self._build(start, starts) if self.block(start) else None
 
     def _reach(
         self, start: int, edges: dict[int, Counter[int]], within: Iterable[int] | None = None

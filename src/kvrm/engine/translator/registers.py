@@ -196,5 +196,3 @@ def _sign_of(flag: Bits) -> Bits | None:
         return None
     x, amount = shift.args
     return x if amount.known and int(amount) == x.width - 1 else None
-
-

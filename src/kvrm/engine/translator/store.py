@@ -7,7 +7,6 @@ written under a temporary name and renamed; a damaged one is noticed by its chec
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -28,7 +27,10 @@ LARGEST_CACHE = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A region as machines use it: entered at `entry`, valid while `code`, (address, bytes) pairs, is there."""
+    """A region as machines use it: entered at `entry`, valid while `code` is there.
+
+    `code` is pairs of address and bytes; `seconds` is what compiling took.
+    """
 
     key: str
     number: int

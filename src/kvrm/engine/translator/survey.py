@@ -1,4 +1,4 @@
-"""What the translator must know of a word before it emits code: where control goes, how wide registers are."""
+"""What the translator must know of a word before it emits code: where control goes, what is used."""
 
 from __future__ import annotations
 

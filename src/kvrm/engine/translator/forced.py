@@ -1,0 +1,43 @@
+"""The translator from the first instruction on: nothing is interpreted that can be translated. For tests."""
+
+from __future__ import annotations
+
+from kvrm.engine.exits import Exit
+from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.slots import Reason
+from kvrm.engine.translator.engine import Translator
+from kvrm.engine.translator.store import Compiled
+from kvrm.isa.features import CORTEX_A76
+from kvrm.machine.state import State
+from kvrm.memory import Memory
+
+
+class ForcedTranslator(Translator):
+    """`Translator` that compiles, and waits for it, wherever control gets to code that no region covers."""
+
+    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
+        super().__init__(state, memory, features)
+        self._template[:-1, 0] = self._library.untranslated
+
+    def _enter(self, budget: int) -> None:
+        Interpreter._enter(self, budget)
+
+    def _serve(self, reason: Reason) -> Exit | None:
+        if reason is not Reason.UNTRANSLATED:
+            return Interpreter._serve(self, reason)
+        pc = self._state.pc
+        self._places(self._slots[pc >> 12], pc)[0].value = self._library.undecoded
+        region = self._paths.around(pc)
+        if region is not None and pc not in self._active:
+            made = self._store.make(region)
+            self._unlisted.append(made)
+            self._add(made)
+        return None
+
+    def _activate(self, region: Compiled) -> None:
+        base = self._slots.get(region.entry >> 12)
+        if base is not None:
+            slot, _ = self._places(base, region.entry)
+            if slot.value == self._library.untranslated:
+                slot.value = self._library.undecoded
+        super()._activate(region)
