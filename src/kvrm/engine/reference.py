@@ -201,7 +201,12 @@ class ReferenceEngine:
                 self.retired += 1
             if left is not None and left.kind is not ExitKind.CODE_WRITE:
                 return left
+            if left is not None:
+                self.code_written(left.value)
         return Exit(ExitKind.BUDGET)
+
+    def code_written(self, address: int) -> None:
+        """Called after IC IVAU; nothing is kept, so nothing is forgotten."""
 
     def invalidate(self, start: int, end: int) -> None:
         """Nothing is kept, so nothing is forgotten."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.engine import Interpreter
@@ -11,10 +11,28 @@ from kvrm.engine.reference import ReferenceEngine
 from kvrm.engine.translator.forced import ForcedTranslator
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine.state import State
-from kvrm.memory import Memory
+from kvrm.memory import Memory, untagged
 
 LONGEST_TURN = 300
 """Instructions that one engine runs at most before another may take over."""
+
+
+class _Reference(ReferenceEngine):
+    changed: Callable[[int], None]
+
+    def code_written(self, address: int) -> None:
+        self.changed(address)
+
+
+class _Interpreter(Interpreter):
+    changed: Callable[[int], None]
+
+    def _code_written(self, address: int) -> None:
+        self.changed(address)
+
+
+class _Translator(_Interpreter, ForcedTranslator):
+    pass
 
 
 class Stress:
@@ -22,8 +40,11 @@ class Stress:
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state = state
-        self._native = [Interpreter(state, memory, features), ForcedTranslator(state, memory, features)]
-        reference = ReferenceEngine(state, memory, features)
+        self._native = [_Interpreter(state, memory, features), _Translator(state, memory, features)]
+        reference = _Reference(state, memory, features)
+        reference.changed = self._code_written
+        for native in self._native:
+            native.changed = self._code_written
         self._engines: list[Interpreter | ReferenceEngine] = [reference, *self._native * 3]
         self._random = random.Random(0)
         self.retired = 0
@@ -45,8 +66,10 @@ class Stress:
             first = False
             engine = self._random.choice(self._engines)
             engine.retired = self.retired
-            left = engine.run(min(self._random.randint(1, LONGEST_TURN), end - self.retired), breakpoints)
-            self.retired = engine.retired
+            try:
+                left = engine.run(min(self._random.randint(1, LONGEST_TURN), end - self.retired), breakpoints)
+            finally:
+                self.retired = engine.retired
             if left.kind is not ExitKind.BUDGET:
                 return left
         return Exit(ExitKind.BUDGET)
@@ -55,3 +78,7 @@ class Stress:
         """Forget code derived from these addresses."""
         for engine in self._native:
             engine.invalidate(start, end)
+
+    def _code_written(self, address: int) -> None:
+        """IC IVAU, whichever engine ran it, is meant for all of them."""
+        self.invalidate(untagged(address), untagged(address) + 1)

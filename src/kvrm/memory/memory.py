@@ -81,6 +81,8 @@ class Memory:
         """Give everything back to the host now, and not only once collected. Any later use is an error."""
         self._table.close()
         self._pages.clear()
+        # The old pool goes with the last page of it that a snapshot holds.
+        self._pool = PagePool()
 
     # Regions
 
@@ -318,11 +320,11 @@ class Memory:
         if page is None:
             if len(self._pages) >= self._limit:
                 raise OutOfMemory(f"the limit of {self._limit * PAGE} bytes of private memory is reached")
-            own = self._pool.copy_of(region.page_at(index << PAGE_SHIFT))
+            own = self._pool.copy_of(region.page_at(index << PAGE_SHIFT), index)
         elif index in self._changed:
             own = page
         else:
-            own = self._pool.copy_of(page.address)
+            own = self._pool.copy_of(page.address, index)
         entry = self._entries[index] = own.address | int(region.prot)
         self._pages[index] = own
         self._changed.add(index)

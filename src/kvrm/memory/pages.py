@@ -19,6 +19,9 @@ PAGE: Final = 1 << PAGE_SHIFT
 
 _FIRST_CHUNK = 64
 _LARGEST_CHUNK = 4096
+_ARENA_PAGES = 1 << 18
+_RELEASED = 64
+MAP_NORESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
@@ -78,22 +81,38 @@ class Page:
 
 
 class PagePool:
-    """Private pages, carved from chunks that grow with use, and used again when they are released."""
+    """Private pages of one lane.
 
-    __slots__ = ("_chunks", "_end", "_free", "_next")
+    The first page of a guest address lies in an *arena*, at the same place as in the guest: neighbours there
+    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where that
+    place is taken, by a page that a snapshot holds, the page comes from chunks that grow with use. Arenas are
+    reserved only; places in them that are released go back to the host, a batch at a time.
+    """
+
+    __slots__ = ("_arenas", "_chunks", "_end", "_free", "_next", "_places", "_released")
 
     def __init__(self) -> None:
         self._chunks: list[mmap.mmap] = []
         self._free: list[int] = []
         self._next = 0
         self._end = 0
+        self._arenas: dict[int, tuple[mmap.mmap, int] | None] = {}
+        self._places: dict[int, int] = {}
+        self._released: set[int] = set()
 
-    def copy_of(self, source: int) -> Page:
-        """A new page with the contents of the page at host address `source`.
+    def copy_of(self, source: int, index: int) -> Page:
+        """A new page for guest page number `index` with the contents of the page at host address `source`.
 
         Raises OutOfMemory if the host has no memory left.
         """
-        if self._free:
+        address = self._place(index)
+        if address in self._released:
+            self._released.remove(address)
+        elif address is not None and address not in self._places:
+            self._places[address] = index
+            if source == ZERO_PAGE:
+                return Page(address, self)
+        elif self._free:
             address = self._free.pop()
         else:
             if self._next == self._end:
@@ -107,7 +126,27 @@ class PagePool:
 
     def release(self, address: int) -> None:
         """Take back the page at host address `address`. Only `Page` calls this."""
-        self._free.append(address)
+        if address not in self._places:
+            self._free.append(address)
+            return
+        self._released.add(address)
+        if len(self._released) >= _RELEASED:
+            self._give_back()
+
+    def _place(self, index: int) -> int | None:
+        """The page's own place in its arena, or None if the host had none."""
+        group, within = divmod(index, _ARENA_PAGES)
+        if group not in self._arenas:
+            self._arenas[group] = _arena()
+        arena = self._arenas[group]
+        return arena[1] + within * PAGE if arena else None
+
+    def _give_back(self) -> None:
+        for address in self._released:
+            mapping, start = self._arenas[self._places.pop(address) // _ARENA_PAGES] or (None, 0)
+            if mapping is not None:
+                mapping.madvise(mmap.MADV_DONTNEED, address - start, PAGE)
+        self._released.clear()
 
     def _grow(self) -> None:
         length = min(_FIRST_CHUNK << len(self._chunks), _LARGEST_CHUNK) * PAGE
@@ -118,3 +157,14 @@ class PagePool:
         self._chunks.append(chunk)
         self._next = host_address(chunk)
         self._end = self._next + length
+
+
+def _arena() -> tuple[mmap.mmap, int] | None:
+    """A reservation and its address, or None if the host refuses."""
+    try:
+        mapping = anonymous(_ARENA_PAGES * PAGE, MAP_NORESERVE)
+    except OSError:
+        return None
+    # A large page would make a guest that touches little have much.
+    mapping.madvise(mmap.MADV_NOHUGEPAGE)
+    return mapping, host_address(mapping)

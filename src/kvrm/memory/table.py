@@ -6,7 +6,7 @@ import ctypes
 import mmap
 from typing import Final
 
-from kvrm.memory.pages import PAGE, PAGE_SHIFT, anonymous, host_address
+from kvrm.memory.pages import MAP_NORESERVE, PAGE, PAGE_SHIFT, anonymous, host_address
 
 VA_BITS: Final = 39
 """Bits of a user address: 512 GiB, the smallest configuration of Linux on arm64 with 4 KiB pages."""
@@ -19,7 +19,6 @@ W_BIT: Final = 2
 X_BIT: Final = 4
 
 _ENTRY = 8
-_MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 # Above this many bytes it is cheaper to give table pages back to the host than to write zeros to them.
 _LARGE = 16 * PAGE
 
@@ -35,7 +34,7 @@ class PageTable:
     __slots__ = ("_mapping", "address", "entries")
 
     def __init__(self) -> None:
-        self._mapping = anonymous(ENTRIES * _ENTRY + PAGE, _MAP_NORESERVE)
+        self._mapping = anonymous(ENTRIES * _ENTRY + PAGE, MAP_NORESERVE)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
         self.address = host_address(self._mapping)

@@ -1,8 +1,11 @@
 """Memory accesses of a region: each site remembers the page that it last used.
 
-A site is a pair of SSA values, the guest address of a page and its host address. An access within that page
-costs a subtraction, a comparison and a branch that is predicted; its latency is that of the subtraction. Any
-other walks the page table, as the interpreter does, and the site remembers what it found.
+A site is three SSA values: the guest address of a page, the distance from guest to host addresses on it, and
+how far into the page an access may begin (0 while nothing is remembered). An access within that page costs a
+subtraction, a comparison and a branch that is predicted. Any other walks the page table, as the interpreter
+does, and the site remembers what it found. Most pages of a lane lie in the host as they do in the guest
+(`kvrm.memory.pages.PagePool`): a walk guesses that the distance is what it last was, so that the access need
+not wait for the table.
 """
 
 from __future__ import annotations
@@ -20,9 +23,6 @@ from kvrm.isa.definition import Decoded
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
 
-NOWHERE = 1 << 63
-"""A page that no address is on, the top byte of one being ignored: what a site remembers at first."""
-
 
 def _c(value: int) -> ir.Constant:
     return ir.Constant(I64, value & (1 << 64) - 1)
@@ -31,7 +31,8 @@ def _c(value: int) -> ir.Constant:
 @dataclass(frozen=True, slots=True)
 class _Site:
     page: ir.Value
-    host: ir.Value
+    distance: ir.Value
+    limit: ir.Value
 
 
 class Accesses:
@@ -44,46 +45,57 @@ class Accesses:
 
     def begin(self, d: Decoded) -> None:
         """The instruction that accesses come from: those with one base register share what they remember."""
-        base = d.fields.get("Rn", 32)
-        index = d.fields.get("Rm", 32)
-        self._key = f"{base}_{index}"
+        self._key = f"{d.fields.get('Rn', 32)}_{d.fields.get('Rm', 32)}"
 
     def host(self, address: ir.Value, size: int, access: str) -> ir.Value:
         """The host address of `size` guest bytes on one page; leaves plain unless they may be accessed."""
-        e, site = self._e, self._site(access)
-        address = e.and_(address, _c((1 << 56) - 1))
+        e, site = self._e, self._site(size, access)
         offset = e.sub(address, e.load(site.page, typ=I64))
+        near = e.add(address, e.load(site.distance, typ=I64))
         hit, walk = e.block, e.append_basic_block("walk")
         done = e.append_basic_block("access")
-        unlikely(e.cbranch(e.icmp_unsigned(">", offset, _c(PAGE - size)), walk, done))
+        unlikely(e.cbranch(e.icmp_unsigned(">=", offset, e.load(site.limit, typ=I64)), walk, done))
         e.position_at_end(walk)
-        walked = self._walk(site, address, size, access)
-        end = e.block
+        guess = self._hidden(near)
+        found = self._walk(site, address, size, access)
+        other, walked = e.append_basic_block("other"), e.block
+        unlikely(e.cbranch(e.icmp_unsigned("!=", guess, found), other, done))
+        e.position_at_end(other)
         e.branch(done)
         e.position_at_end(done)
-        within = e.phi(I64)
-        within.add_incoming(offset, hit)
-        within.add_incoming(walked, end)
-        return e.inttoptr(e.add(e.load(site.host, typ=I64), within), PTR)
+        where = e.phi(I64)
+        for value, block in ((near, hit), (guess, walked), (found, other)):
+            where.add_incoming(value, block)
+        return e.inttoptr(where, PTR)
+
+    def _hidden(self, value: ir.Value) -> ir.Value:
+        """The same value; the optimiser does not know that, or it would use what the guess is equal to."""
+        return self._e.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [value], side_effect=False)
 
     def _walk(self, site: _Site, address: ir.Value, size: int, access: str) -> ir.Value:
-        """Look the page up and remember it; the offset of the address."""
+        """The host address by the page table, which the site remembers; the address's top byte is ignored."""
         e = self._e
-        page = e.intrinsic("umin", I64, e.lshr(address, _c(12)), _c(1 << (VA_BITS - 12)))
+        fail = e.append_basic_block("fail")
+        page = e.lshr(e.shl(address, _c(8)), _c(20))
+        inside = e.append_basic_block("inside")
+        unlikely(e.cbranch(e.icmp_unsigned(">=", page, _c(1 << (VA_BITS - 12))), fail, inside))
+        e.position_at_end(inside)
         entry = e.load_at(self._table, e.shl(page, _c(3)), I64)
         offset = e.and_(address, _c(PAGE - 1))
         denied = e.icmp_unsigned("==", e.and_(entry, _c(PERMISSION[access])), _c(0))
         over = e.icmp_unsigned(">", offset, _c(PAGE - size))
-        fail, good = e.append_basic_block("fail"), e.append_basic_block("good")
+        good = e.append_basic_block("good")
         unlikely(e.cbranch(e.or_(denied, over), fail, good))
         e.position_at_end(fail)
         self._stage.leave_plain()
         e.position_at_end(good)
-        e.store(e.sub(address, offset), site.page)
-        e.store(e.and_(entry, _c(-PAGE)), site.host)
-        return offset
+        guest, host = e.sub(address, offset), e.and_(entry, _c(-PAGE))
+        e.store(guest, site.page)
+        e.store(e.sub(host, guest), site.distance)
+        e.store(_c(PAGE - size + 1), site.limit)
+        return e.or_(host, offset)
 
-    def _site(self, access: str) -> _Site:
-        name = f"{access}{self._key}"
-        slot = self._registers.slot
-        return _Site(slot(f"page{name}", I64, _c(NOWHERE)), slot(f"host{name}", I64, _c(0)))
+    def _site(self, size: int, access: str) -> _Site:
+        name = f"{access}{size}_{self._key}"
+        slots = [self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")]
+        return _Site(*slots)

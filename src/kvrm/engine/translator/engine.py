@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
-from kvrm.engine.translator.region import Paths
+from kvrm.engine.translator.region import Paths, Region
 from kvrm.engine.translator.store import Compiled, store
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
@@ -49,14 +49,15 @@ class Translator(Interpreter):
         self._end = 0
         self._regions: dict[int, Compiled] = {}
         self._active: dict[int, Compiled] = {}
-        self._pending: dict[str, Future[Compiled]] = {}
+        self._pending: dict[str, tuple[Region, Future[Compiled]]] = {}
         self._program = ""
         self._unlisted: list[Compiled] = []
 
     def prepare(self) -> None:
         """As the interpreter; and regions that earlier runs of the program left are used from the start."""
         super().prepare()
-        digest = hashlib.blake2b(digest_size=12)
+        # what may be translated depends on the features, so each set of them has its own list
+        digest = hashlib.blake2b(" ".join(sorted(self._features)).encode(), digest_size=12)
         for region in self._memory.regions():
             if region.prot & Prot.X:
                 digest.update(self._memory.peek(region.start, region.end - region.start))
@@ -71,8 +72,8 @@ class Translator(Interpreter):
 
     def poll(self) -> None:
         """Put regions in place that have been compiled since."""
-        for key in [key for key, job in self._pending.items() if job.done()]:
-            region = self._pending.pop(key).result()
+        for key in [key for key, (_, job) in self._pending.items() if job.done()]:
+            region = self._pending.pop(key)[1].result()
             self._add(region)
             self._unlisted.append(region)
         if self._unlisted and self._program and not self._pending:
@@ -101,10 +102,9 @@ class Translator(Interpreter):
         if self._heat[place] < HOT << self._wanted[place] or self.retired >= self._end:
             return None
         self._heat[place] = 0
-        self._wanted[place] += 1
-        return self._follow()
+        return self._follow(place)
 
-    def _follow(self) -> Exit | None:
+    def _follow(self, place: int) -> Exit | None:
         """Run the program block by block, and request the region around what was seen most."""
         path: list[int] = []
         seen: set[int] = set()
@@ -124,14 +124,26 @@ class Translator(Interpreter):
             block = self._paths.block(pc)
             left = self._exactly(min(len(block.words) if block else 1, self._end - self.retired))
         for region in active.values():
-            self._activate(region)
+            if self._regions.get(region.entry) is region:  # else its code has changed on the way
+                self._activate(region)
         self._paths.add(path)
         wanted = self._paths.region(path)
-        if wanted is not None and wanted.key not in self._pending:
-            known = self._regions.get(wanted.entry)
-            if known is None or known.key != wanted.key:
-                self._pending[wanted.key] = self._store.request(wanted)
+        if wanted is not None and self._is_news(wanted):
+            self._wanted[place] += 1
+            self._pending[wanted.key] = wanted, self._store.request(wanted)
         return left
+
+    def _is_news(self, wanted: Region) -> bool:
+        """Whether a region is worth a request; those that it outdoes are withdrawn unless already begun."""
+        known = self._regions.get(wanted.entry)
+        if wanted.key in self._pending or (known is not None and known.key == wanted.key):
+            return False
+        for key, (region, job) in list(self._pending.items()):
+            if wanted.entry in region.blocks or region.entry in wanted.blocks:
+                if not job.cancel():
+                    return False
+                del self._pending[key]
+        return True
 
     def _exactly(self, count: int) -> Exit | None:
         end = self.retired + count
@@ -155,7 +167,9 @@ class Translator(Interpreter):
     def _add(self, region: Compiled) -> None:
         """Use a region from now on, if its code is still what memory holds."""
         try:
-            current = all(self._memory.peek(start, len(data)) == data for start, data in region.code)
+            current = all(
+                self._memory.read(start, len(data), AccessKind.FETCH) == data for start, data in region.code
+            )
         except GuestFault:
             return
         if not current:

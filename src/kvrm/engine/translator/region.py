@@ -71,12 +71,32 @@ class Region:
         """Those of all instructions."""
         return [flow for block in self.blocks.values() for flow in block.flows]
 
+    def order(self) -> list[int]:
+        """The blocks that can be reached, each after one that leads to it."""
+        out, work = {self.entry: None}, [self.entry]
+        while work:
+            for pc in self.successors(work.pop()):
+                if pc not in out:
+                    out[pc] = None
+                    work.append(pc)
+        return list(out)
+
+    def only_predecessors(self) -> dict[int, int]:
+        """For blocks that control enters from one block only, which that is."""
+        before: dict[int, list[int]] = {}
+        for pc in self.order():
+            for other in self.successors(pc):
+                before.setdefault(other, []).append(pc)
+        return {pc: only[0] for pc, only in before.items() if len(only) == 1 and pc != self.entry}
+
     def checked(self) -> dict[int, int]:
         """The blocks that must look at the budget, the entry and those that close cycles.
 
         The value is the most instructions that can follow before the budget is looked at again.
         """
-        heads, state, order = {self.entry}, {}, []
+        heads: set[int] = {self.entry}
+        state: dict[int, int] = {}
+        order: list[int] = []
         work = [(self.entry, iter(self.successors(self.entry)))]
         state[self.entry] = 1
         while work:

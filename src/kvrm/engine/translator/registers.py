@@ -14,6 +14,7 @@ from llvmlite import ir
 from kvrm.engine.emitter import FLOATS, I64, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.nodes import RunNode
+from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.isa.context import Flags
 from kvrm.machine import state as layout
 from kvrm.values import Bits
@@ -39,6 +40,7 @@ class Registers:
         self._dirty: set[str] = set()
         self._flags: Flags | None = None
         self._flags_dirty = False
+        self._lazy = LazyFlags(e, self.slot, stage.entry_flags)
 
     def slot(self, name: str, t: ir.Type, first: ir.Value | int | None = None) -> ir.Value:
         """The stack slot `name`, which holds a value or a word of the state at that offset on entry."""
@@ -51,11 +53,11 @@ class Registers:
                     e.store(value, self._slots[name])
         return self._slots[name]
 
-    def begin(self) -> None:
-        """A new block: nothing is known."""
+    def begin(self, flags: Flags | None) -> None:
+        """A new block: nothing is known but, perhaps, the flags that its only predecessor ends with."""
         self._now.clear()
         self._dirty.clear()
-        self._flags, self._flags_dirty = None, False
+        self._flags, self._flags_dirty = flags, False
 
     # -- general registers -----------------------------------------------------------------------------------
     def x(self, number: int) -> Bits:
@@ -102,18 +104,18 @@ class Registers:
     def flags(self) -> Flags:
         """N, Z, C, V."""
         if self._flags is None:
-            facets = [self._e.load(slot, typ=I64) for slot in self._flag_slots()]
-            n, z, c, v = (self._wrap(f, 1) for f in flags.read(self._e, facets))
+            n, z, c, v = (self._wrap(f, 1) for f in flags.read(self._e, self._lazy.load()))
             self._flags = n, z, c, v
         return self._flags
 
     @flags.setter
     def flags(self, nzcv: Flags) -> None:
-        self._flag_slots()
         self._flags, self._flags_dirty = nzcv, True
 
-    def _flag_slots(self) -> list[ir.Value]:
-        return [self.slot(f"flag{i}", I64, facet) for i, facet in enumerate(self._stage.entry_flags)]
+    @property
+    def known_flags(self) -> Flags | None:
+        """The flags, if the block has read or set them."""
+        return self._flags
 
     # -- between blocks --------------------------------------------------------------------------------------
     def spill(self) -> None:
@@ -129,12 +131,10 @@ class Registers:
                 e.store(e.bitcast(self._stage.value(value), FLOATS[value.width]), slot)
                 e.store(ZEROS, self._slots[f"above{name[1:]}"])
         if self._flags_dirty and self._flags is not None:
-            facets = flags.write(e, self._flags, [self._stage.value(f) for f in self._flags])
-            for slot, facet in zip(self._flag_slots(), facets, strict=True):
-                e.store(facet, slot)
+            self._lazy.store(self._flags, self._stage.value)
 
-    def write_back(self) -> list[ir.Value] | None:
-        """Store all that the region may have changed to the state; the flags' facets if it uses them."""
+    def write_back(self) -> list[ir.Value]:
+        """Store all that the region may have changed to the state; the flags' facets."""
         e = self._e
         for name in sorted(self._written):
             number = int(name[1:])
@@ -143,9 +143,7 @@ class Registers:
             else:
                 value = self._whole(number)
                 e.store_at(value, self._state, layout.V_OFFSET + 16 * number, align=16)
-        if "flag0" not in self._slots:
-            return None
-        return [e.load(slot, typ=I64) for slot in self._flag_slots()]
+        return self._lazy.load()
 
     def _whole(self, number: int) -> ir.Value:
         e, width = self._e, self._widths[number]
@@ -158,41 +156,3 @@ class Registers:
 
     def _wrap(self, value: ir.Value, width: int) -> Bits:
         return Bits(width, RunNode(self._stage, value))
-
-
-def signed_less(n: Bits, v: Bits) -> tuple[Bits, Bits] | None:
-    """x and y, if N and V are those of x - y: then N != V says x < y."""
-    difference, overflow = _sign_of(n), _sign_of(v)
-    if difference is None or overflow is None or difference.width != overflow.width:
-        return None
-    sub, both = _made(difference, "sub"), _made(overflow, "and")
-    if sub is None or both is None:
-        return None
-    x, y = sub.args
-    one, other = (_made(a, "xor") for a in both.args)
-    if one is None or other is None:
-        return None
-    fits = _is(one.args, (x, y)) and _is(other.args, (x, difference))
-    return (x, y) if fits else None
-
-
-def _is(found: Any, wanted: tuple[Bits, Bits]) -> bool:
-    return all(
-        a.payload is b.payload or (a.known and b.known and a.payload == b.payload)
-        for a, b in zip(found, wanted, strict=True)
-    )
-
-
-def _made(b: Bits, row: str) -> RunNode | None:
-    p = b.payload
-    return p if isinstance(p, RunNode) and p.row == row else None
-
-
-def _sign_of(flag: Bits) -> Bits | None:
-    """x, if the flag is x<width-1>."""
-    cut = _made(flag, "trunc")
-    shift = cut and _made(cut.args[0], "lsr")
-    if not shift:
-        return None
-    x, amount = shift.args
-    return x if amount.known and int(amount) == x.width - 1 else None

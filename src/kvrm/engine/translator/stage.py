@@ -18,8 +18,9 @@ from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.access import Accesses
+from kvrm.engine.translator.lazy_flags import signed_less
 from kvrm.engine.translator.region import Block, Region
-from kvrm.engine.translator.registers import Registers, signed_less
+from kvrm.engine.translator.registers import Registers
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.machine import state as layout
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
@@ -67,11 +68,17 @@ class _RegionStage(Context):
             self._require_default_fpcr()
         e.branch(self._heads[self._region.entry])
         checked = self._region.checked()
-        for block in self._region.blocks.values():
-            self._emit(block, checked.get(block.start))
+        before = self._region.only_predecessors()
+        flags: dict[int, Flags] = {}
+        for pc in self._region.order():
+            self._registers.begin(flags.get(before.get(pc, -1)))
+            self._emit(self._region.blocks[pc], checked.get(pc))
+            if self._registers.known_flags is not None:
+                flags[pc] = self._registers.known_flags
+            self._finish(self._region.blocks[pc])
         for block, jump in ((self._out, self._jump_out), (self._plain, self._jump_plain)):
             e.position_at_end(block)
-            self._f.flags = self._registers.write_back() or self._f.flags
+            self._f.flags = self._registers.write_back()
             self._f.budget = e.load(self._budget, typ=I64)
             jump(e.load(self._target, typ=I64))
         e.position_at_end(entry)
@@ -93,7 +100,6 @@ class _RegionStage(Context):
 
         e = self.e
         e.position_at_end(self._heads[block.start])
-        self._registers.begin()
         self._next = None
         self._left = e.load(self._budget, typ=I64)
         self._pc, self._retired = block.start, 0
@@ -110,7 +116,6 @@ class _RegionStage(Context):
             self._retired += 1
         self._registers.spill()
         e.store(e.sub(self._left, _c(len(block.words))), self._budget)
-        self._finish(block)
 
     def _finish(self, block: Block) -> None:
         if self._next is None:
