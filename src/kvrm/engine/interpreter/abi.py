@@ -27,7 +27,7 @@ class Function:
 
     def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
         """Continue in another handler."""
-        callee = target if isinstance(target, ir.Function) else _Callee(target)
+        callee = target if isinstance(target, ir.Function) else Callee(target, HANDLER)
         self.e.call(callee, [self.state, ip, budget, *self.flags], cconv=CONVENTION, tail="musttail")
         self.e.ret_void()
 
@@ -69,13 +69,12 @@ class Function:
         self.advance(e.at(slots, offset), cost)
 
 
-class _Callee:
-    """A handler's address as something that llvmlite can call."""
+class Callee:
+    """A function's address as something that llvmlite can call."""
 
-    function_type = HANDLER
-
-    def __init__(self, pointer: ir.Value) -> None:
+    def __init__(self, pointer: ir.Value, function_type: ir.FunctionType) -> None:
         self.get_reference = pointer.get_reference
+        self.function_type = function_type
 
 
 def unlikely(branch: ir.Instruction) -> None:

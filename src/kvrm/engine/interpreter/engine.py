@@ -96,17 +96,40 @@ class Interpreter:
 
     def _enter(self, budget: int) -> None:
         s = self._state
-        if self._version != self._library.version:
-            self._version = self._library.version
-            self._tables = self._library.tables(self._features)
-            for offset, address in self._tables.addresses.items():
-                s.set(offset, address)
+        self._refresh()
         s.set(layout.HORIZON, self.retired + budget)
         s.set(layout.REMAINING, budget)
         s.set(layout.PC, s.pc)
         self._library.enter(s.address)
         ip = s.get(layout.IP)
         s.pc = self._pc_of(ip) if ip else s.get(layout.PC)
+
+    def record(self, count: int) -> list[int]:
+        """Run at most `count` instructions, one by one; the addresses of those that retired.
+
+        Fewer than `count`: the state says for what reason native code left, as after `_enter`.
+        """
+        s = self._state
+        self._refresh()
+        s.set(layout.HORIZON, self.retired)
+        s.set(layout.REMAINING, 0)
+        s.set(layout.PC, s.pc)
+        first = s.pc
+        following = np.zeros(count, np.uint64)
+        done = self._library.record(s.address, following.ctypes.data, count)
+        slots, where = np.unique(following[:done], return_inverse=True)
+        pcs = np.array([self._pc_of(int(slot)) if slot else 0 for slot in slots], np.uint64)[where].tolist()
+        ip = s.get(layout.IP)
+        s.pc = self._pc_of(ip) if ip else s.get(layout.PC)
+        return [first, *pcs[:-1]] if done else []
+
+    def _refresh(self) -> None:
+        s = self._state
+        if self._version != self._library.version:
+            self._version = self._library.version
+            self._tables = self._library.tables(self._features)
+            for offset, address in self._tables.addresses.items():
+                s.set(offset, address)
 
     def _serve(self, reason: Reason) -> Exit | None:
         """Do what the handler left for; an Exit if the caller must act, None to go on."""

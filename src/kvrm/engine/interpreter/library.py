@@ -77,6 +77,9 @@ class Library:
             self._add(_build_runtime())
         self._refresh()
         self.enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._loader.address("enter"))
+        self.record = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
+            self._loader.address("record")
+        )
         self.undecoded = self._loader.address("undecoded")
         self.next_page = self._loader.address("next_page")
         self.breakpoint = self._loader.address("breakpoint")

@@ -10,7 +10,7 @@ from llvmlite import ir
 from kvrm.engine import native
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
-from kvrm.engine.interpreter.abi import CONVENTION, DECODER, Function
+from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Callee, Function
 from kvrm.engine.interpreter.memory import entry, host_address
 from kvrm.engine.interpreter.slots import OPERANDS, PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
 from kvrm.isa.definition import BUCKET_SHIFT
@@ -25,9 +25,10 @@ candidate and the one after the last."""
 
 
 def build_runtime(module: ir.Module) -> None:
-    """Emit `enter`, `undecoded`, `untranslated`, `next_page` and `breakpoint`."""
+    """Emit `enter`, `record`, `undecoded`, `untranslated`, `next_page` and `breakpoint`."""
     start = _start(module)
     _enter(module, start)
+    _record(module, start)
     _undecoded(module)
     f = Function(module, "next_page", linkage="external")
     f.jump(f.e.load_at(f.ip, OPERANDS, I64), cost=0)
@@ -47,11 +48,64 @@ def _enter(module: ir.Module, start: ir.Function) -> None:
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "enter")
     e = Emitter(fn.append_basic_block("entry"))
     state = fn.args[0]
-    budget = e.load_at(state, layout.REMAINING, I64)
-    nzcv = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
     with _default_arithmetic(e):
-        e.call(start, [state, ir.Constant(PTR, None), budget, *flags.from_bits(e, *nzcv)], cconv=CONVENTION)
+        _call(e, start, state, ir.Constant(PTR, None), e.load_at(state, layout.REMAINING, I64))
     e.ret_void()
+
+
+def _call(e: Emitter, handler: ir.Value, state: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
+    nzcv = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
+    callee = handler if isinstance(handler, ir.Function) else Callee(handler, HANDLER)
+    e.call(callee, [state, ip, budget, *flags.from_bits(e, *nzcv)], cconv=CONVENTION)
+
+
+def _record(module: ir.Module, start: ir.Function) -> None:
+    """`int64 record(state, ips, count)`: run `count` instructions, each as `enter` does with a budget of 1.
+
+    It notes the slot after each that retires, and returns how many did: fewer if one left for the host.
+    """
+    fn = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64]), "record")
+    e = Emitter(fn.append_basic_block("entry"))
+    state, ips, count = fn.args
+    one, zero = ir.Constant(I64, 1), ir.Constant(I64, 0)
+    loop, again, done = (e.append_basic_block(name) for name in ("loop", "again", "done"))
+    with _default_arithmetic(e):
+        entry = e.block
+        e.branch(loop)
+        e.position_at_end(loop)
+        i = e.phi(I64)
+        i.add_incoming(zero, entry)
+        ip = e.phi(PTR)
+        ip.add_incoming(ir.Constant(PTR, None), entry)
+        e.store_at(e.add(e.load_at(state, layout.HORIZON, I64), one), state, layout.HORIZON)
+        e.store_at(one, state, layout.REMAINING)
+        first = e.icmp_unsigned("==", ip, ir.Constant(PTR, None))
+        at_pc, at_ip, ran = (e.append_basic_block(name) for name in ("at_pc", "at_ip", "ran"))
+        e.cbranch(first, at_pc, at_ip)
+        e.position_at_end(at_pc)
+        _call(e, start, state, ip, one)
+        e.branch(ran)
+        e.position_at_end(at_ip)
+        _call(e, e.load_at(ip, 0, PTR), state, ip, one)
+        e.branch(ran)
+        e.position_at_end(ran)
+        following = e.load_at(state, layout.IP, PTR)
+        e.store(following, e.gep(ips, [i], source_etype=PTR))
+        more = e.add(i, one)
+        used_up = e.icmp_unsigned("==", e.load_at(state, layout.REASON, I64), ir.Constant(I64, Reason.BUDGET))
+        e.cbranch(used_up, again, done)
+        e.position_at_end(again)
+        i.add_incoming(more, again)
+        ip.add_incoming(following, again)
+        full = e.append_basic_block("full")
+        e.cbranch(e.icmp_unsigned("<", more, count), loop, full)
+        e.position_at_end(full)
+        e.branch(done)
+        e.position_at_end(done)
+        retired = e.phi(I64)
+        retired.add_incoming(i, ran)
+        retired.add_incoming(more, full)
+    e.ret(retired)
 
 
 @contextmanager
@@ -92,7 +146,7 @@ def _undecoded(module: ir.Module) -> None:
     word = e.load(host_address(e, found, e.and_(pc, ir.Constant(I64, PAGE - 1))), typ=I32, align=4)
     decoder = _search(f, word)
     before = e.load_at(f.ip, 0, PTR)
-    e.call(_Decoder(decoder), [word, pc, f.ip])
+    e.call(Callee(decoder, DECODER), [word, pc, f.ip])
     handler = e.load_at(f.ip, 0, PTR)
     with e.if_then(e.icmp_unsigned("!=", before, f.fn), likely=False):
         e.store_at(before, f.ip, 0)
@@ -130,12 +184,3 @@ def _search(f: Function, word: ir.Value) -> ir.Value:
     e.position_at_end(hit)
     number = e.zext(e.load_at(row, 8, I32), I64)
     return e.load_at(e.load_at(f.state, layout.DECODERS, PTR), e.shl(number, ir.Constant(I64, 3)), PTR)
-
-
-class _Decoder:
-    """A decoder's address as something that llvmlite can call."""
-
-    function_type = DECODER
-
-    def __init__(self, pointer: ir.Value) -> None:
-        self.get_reference = pointer.get_reference

@@ -1,11 +1,14 @@
 """Memory accesses of a region: each site remembers the page that it last used.
 
-A site is three SSA values: the guest address of a page, the distance from guest to host addresses on it, and
+A site is three values: the guest address of a page, the distance from guest to host addresses on it, and
 how far into the page an access may begin (0 while nothing is remembered). An access within that page costs a
 subtraction, a comparison and a branch that is predicted. Any other walks the page table, as the interpreter
 does, and the site remembers what it found. Most pages of a lane lie in the host as they do in the guest
 (`kvrm.memory.pages.PagePool`): a walk guesses that the distance is what it last was, so that the access need
 not wait for the table.
+
+The sites of the region's hottest blocks are SSA values, all others lie on the stack: values that live through
+a large function cost LLVM more time than they save the guest.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ def _c(value: int) -> ir.Constant:
     return ir.Constant(I64, value & (1 << 64) - 1)
 
 
+IN_REGISTERS = 8
+"""Sites that are SSA values."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Site:
     page: ir.Value
@@ -42,6 +49,7 @@ class Accesses:
         self._stage, self._e, self._registers = stage, e, registers
         self._table = e.load_at(stage.state, layout.PAGE_TABLE, PTR)
         self._key = ""
+        self._sites: dict[str, _Site] = {}
 
     def begin(self, d: Decoded) -> None:
         """The instruction that accesses come from: those with one base register share what they remember."""
@@ -97,5 +105,11 @@ class Accesses:
 
     def _site(self, size: int, access: str) -> _Site:
         name = f"{access}{size}_{self._key}"
-        slots = [self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")]
-        return _Site(*slots)
+        if name not in self._sites:
+            slots = [
+                self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")
+            ]
+            if len(self._sites) >= IN_REGISTERS:
+                slots = [self._registers.pinned(slot) for slot in slots]
+            self._sites[name] = _Site(*slots)
+        return self._sites[name]

@@ -18,8 +18,9 @@ from concurrent.futures import Future
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
+from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.region import Paths, Region
-from kvrm.engine.translator.store import Compiled, store
+from kvrm.engine.translator.store import store
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
@@ -30,10 +31,8 @@ SHORTEST_SLICE = 50_000
 LONGEST_SLICE = 20_000_000
 HOT = 2
 """Samples in the same 64 instructions that make them hot; doubled each time a region did not help."""
-LONGEST_PATH = 2_000
-"""Blocks that are followed at most to find a region."""
-LAP = 128
-"""A path is long enough when this many blocks in a row were nothing new."""
+LONGEST_TRACE = 8_192
+"""Instructions that are followed to find a region."""
 
 
 class Translator(Interpreter):
@@ -99,35 +98,22 @@ class Translator(Interpreter):
         self._slice = max(self._slice // 2, SHORTEST_SLICE)
         place = s.pc >> 8
         self._heat[place] += 1
-        if self._heat[place] < HOT << self._wanted[place] or self.retired >= self._end:
+        awaited = any(s.pc in region.covered for region, _ in self._pending.values())
+        if self._heat[place] < HOT << self._wanted[place] or awaited or self.retired >= self._end:
             return None
         self._heat[place] = 0
         return self._follow(place)
 
     def _follow(self, place: int) -> Exit | None:
-        """Run the program block by block, and request the region around what was seen most."""
-        path: list[int] = []
-        seen: set[int] = set()
-        fresh = 0
-        active = dict(self._active)
-        for region in active.values():
-            self._deactivate(region)
+        """Record what the program does, and request the region around what was seen most."""
+        trace: list[int] = []
         left = None
-        while left is None and self.retired < self._end:
-            if len(path) >= min(LONGEST_PATH, fresh + LAP):
-                break
-            pc = self._state.pc
-            path.append(pc)
-            if pc not in seen:
-                seen.add(pc)
-                fresh = len(path)
-            block = self._paths.block(pc)
-            left = self._exactly(min(len(block.words) if block else 1, self._end - self.retired))
-        for region in active.values():
-            if self._regions.get(region.entry) is region:  # else its code has changed on the way
-                self._activate(region)
-        self._paths.add(path)
-        wanted = self._paths.region(path)
+        while left is None and (count := min(LONGEST_TRACE - len(trace), self._end - self.retired)) > 0:
+            pcs = self.record(count)
+            trace += pcs
+            if len(pcs) < count:
+                left = super()._serve(Reason(self._state.get(layout.REASON)))
+        wanted = self._paths.region(self._paths.add(trace))
         if wanted is not None and self._is_news(wanted):
             self._wanted[place] += 1
             self._pending[wanted.key] = wanted, self._store.request(wanted)
@@ -144,15 +130,6 @@ class Translator(Interpreter):
                     return False
                 del self._pending[key]
         return True
-
-    def _exactly(self, count: int) -> Exit | None:
-        end = self.retired + count
-        while self.retired < end:
-            super()._enter(end - self.retired)
-            left = super()._serve(Reason(self._state.get(layout.REASON)))
-            if left is not None:
-                return left
-        return None
 
     def _fetch(self, pc: int) -> tuple[int, ...]:
         if pc & 3:

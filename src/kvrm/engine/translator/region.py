@@ -7,13 +7,14 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from kvrm.engine.translator.survey import Flow, flow_of
 
 LONGEST_BLOCK = 64
 """Instructions after which a block ends, whatever follows."""
-LARGEST_REGION = 400
+LARGEST_REGION = 250
 """Instructions of a region: LLVM's time grows faster than the size of a function."""
 SMALL = 16
 """Instructions that a region around an address has at least, if they can be reached."""
@@ -40,7 +41,7 @@ class Block:
         return self.flows[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Region:
     """Blocks that become one function, entered at `entry`.
 
@@ -65,6 +66,11 @@ class Region:
     def size(self) -> int:
         """Instructions."""
         return sum(len(b.words) for b in self.blocks.values())
+
+    @cached_property
+    def covered(self) -> frozenset[int]:
+        """The addresses of all instructions."""
+        return frozenset(pc for b in self.blocks.values() for pc in range(b.start, b.end, 4))
 
     @property
     def flows(self) -> list[Flow]:
@@ -172,10 +178,17 @@ class Paths:
             pc += 4
         return Block(start, tuple(words), tuple(flows)) if words else None
 
-    def add(self, path: list[int]) -> None:
-        """Learn a path, the starts of blocks that ran one after the other."""
+    def add(self, trace: list[int]) -> list[int]:
+        """Learn from the addresses of instructions that ran one after the other; the blocks they make up."""
+        path: list[int] = []
+        at = 0
+        while at < len(trace):
+            path.append(trace[at])
+            block = self.block(trace[at])
+            at += len(block.words) if block else 1
         for one, other in pairwise(path):
             self.edges.setdefault(one, Counter())[other] += 1
+        return path
 
     def forget(self, start: int, end: int) -> None:
         """The code in [start, end) is not what it was."""

@@ -53,7 +53,7 @@ class _RegionStage(Context):
         self._accesses = Accesses(self, self.e, self._registers)
         self._budget = self._registers.slot("budget", I64, self._f.budget)
         self._target = self._registers.slot("target", I64)
-        self._heads = {pc: self._f.fn.append_basic_block(f"at_{pc:x}_") for pc in region.blocks}
+        self._heads = {pc: self._f.fn.append_basic_block(f"at_{pc:x}_") for pc in region.order()}
         self._out = self._f.fn.append_basic_block("out")
         self._plain = self._f.fn.append_basic_block("plain")
         self._next: tuple[Bits, Bits | None] | None = None

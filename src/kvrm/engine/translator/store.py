@@ -9,59 +9,20 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future
 from pathlib import Path
 
 from kvrm import cache
 from kvrm.engine import native
+from kvrm.engine.translator.compile import Compiled, compile_region
 from kvrm.engine.translator.region import Region
+from kvrm.engine.translator.worker import Worker
 
 LARGEST_CACHE = 512 << 20
 """Bytes of compiled regions that are kept on disk; those used longest ago go first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A region as machines use it: entered at `entry`, valid while `code` is there.
-
-    `code` is pairs of address and bytes; `seconds` is what compiling took.
-    """
-
-    key: str
-    number: int
-    entry: int
-    code: tuple[tuple[int, bytes], ...]
-    object_code: bytes
-    seconds: float
-
-    @property
-    def pages(self) -> set[int]:
-        """Numbers of the pages that the code lies on."""
-        return {start >> 12 for start, _ in self.code}
-
-    def covers(self, address: int) -> bool:
-        """Whether the instruction at an address is part of the region."""
-        return any(start <= address < start + len(data) for start, data in self.code)
-
-    def pack(self) -> bytes:
-        """As bytes: the length of the head (8 bytes), the head, the object code."""
-        code = [[start, data.hex()] for start, data in self.code]
-        head = {"key": self.key, "number": self.number, "entry": self.entry, "code": code}
-        text = json.dumps(head | {"seconds": self.seconds}).encode()
-        return len(text).to_bytes(8, "little") + text + self.object_code
-
-    @staticmethod
-    def unpack(data: bytes) -> Compiled:
-        """The region of bytes that `pack` made."""
-        end = 8 + int.from_bytes(data[:8], "little")
-        head = json.loads(data[8:end])
-        code = tuple((start, bytes.fromhex(text)) for start, text in head["code"])
-        return Compiled(head["key"], head["number"], head["entry"], code, data[end:], head["seconds"])
 
 
 class Store:
@@ -72,7 +33,7 @@ class Store:
         self._lock = threading.Lock()
         self._loader = native.Loader()
         self._addresses: dict[str, int] = {}
-        self._pool = ThreadPoolExecutor(1, "kvrm-translator")
+        self._worker = Worker(self.make)
         self._use_disk = not native.dumps()
         self.compiled = self.from_disk = 0
 
@@ -86,7 +47,12 @@ class Store:
 
     def request(self, region: Region) -> Future[Compiled]:
         """Compile a region in the background, or find it on disk."""
-        return self._pool.submit(self.make, region)
+        known = self.find(region.key)
+        if known is None:
+            return self._worker.request(region)
+        job: Future[Compiled] = Future()
+        job.set_result(known)
+        return job
 
     def make(self, region: Region) -> Compiled:
         """Compile a region, or find it on disk."""
@@ -128,17 +94,6 @@ class Store:
         keys = dict.fromkeys([*known, *(region.key for region in regions)])
         if self._use_disk and len(keys) > len(known):
             cache.write_checked(path, " ".join(keys).encode())
-
-
-def compile_region(region: Region) -> bytes:
-    """Object code with the function `region_<key>`."""
-    from llvmlite import ir
-
-    from kvrm.engine.translator.stage import build_region
-
-    module = ir.Module(name=region.key)
-    build_region(module, f"region_{region.key}", region)
-    return native.compile_object(str(module))
 
 
 @functools.cache

@@ -69,11 +69,10 @@ class _Survey(Probe):
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """Notes where control may go."""
         super().branch(target, condition)
-        known = condition is not None and condition.known
-        if known and not int(condition or 0):
+        if condition is not None and condition.known and not int(condition):
             return
         self.flow.branches = True
-        self.flow.conditional = condition is not None and not known
+        self.flow.conditional = condition is not None and not condition.known
         self.flow.target = int(target) if target.known else None
 
     def event(self, event: Event, value: Lift = 0) -> None:

@@ -1,0 +1,59 @@
+"""From a region to object code, and that as something to keep."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from kvrm.engine import native
+from kvrm.engine.translator.region import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A region as machines use it: entered at `entry`, valid while `code` is there.
+
+    `code` is pairs of address and bytes; `seconds` is what compiling took.
+    """
+
+    key: str
+    number: int
+    entry: int
+    code: tuple[tuple[int, bytes], ...]
+    object_code: bytes
+    seconds: float
+
+    @property
+    def pages(self) -> set[int]:
+        """Numbers of the pages that the code lies on."""
+        return {start >> 12 for start, _ in self.code}
+
+    def covers(self, address: int) -> bool:
+        """Whether the instruction at an address is part of the region."""
+        return any(start <= address < start + len(data) for start, data in self.code)
+
+    def pack(self) -> bytes:
+        """As bytes: the length of the head (8 bytes), the head, the object code."""
+        code = [[start, data.hex()] for start, data in self.code]
+        head = {"key": self.key, "number": self.number, "entry": self.entry, "code": code}
+        text = json.dumps(head | {"seconds": self.seconds}).encode()
+        return len(text).to_bytes(8, "little") + text + self.object_code
+
+    @staticmethod
+    def unpack(data: bytes) -> Compiled:
+        """The region of bytes that `pack` made."""
+        end = 8 + int.from_bytes(data[:8], "little")
+        head = json.loads(data[8:end])
+        code = tuple((start, bytes.fromhex(text)) for start, text in head["code"])
+        return Compiled(head["key"], head["number"], head["entry"], code, data[end:], head["seconds"])
+
+
+def compile_region(region: Region) -> bytes:
+    """Object code with the function `region_<key>`."""
+    from llvmlite import ir
+
+    from kvrm.engine.translator.stage import build_region
+
+    module = ir.Module(name=region.key)
+    build_region(module, f"region_{region.key}", region)
+    return native.compile_object(str(module))
