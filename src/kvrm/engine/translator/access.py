@@ -1,14 +1,14 @@
-"""Memory accesses of a region: each site remembers the page that it last used.
+"""Memory accesses of a region: in a loop, each site remembers the page that it last used.
 
-A site is three values: the guest address of a page, the distance from guest to host addresses on it, and
-how far into the page an access may begin (0 while nothing is remembered). An access within that page costs a
+A site is three values: the guest address of a page, the distance from guest to host addresses on it, and how
+far into the page an access may begin (0 while nothing is remembered). An access within that page costs a
 subtraction, a comparison and a branch that is predicted. Any other walks the page table, as the interpreter
 does, and the site remembers what it found. Most pages of a lane lie in the host as they do in the guest
 (`kvrm.memory.pages.PagePool`): a walk guesses that the distance is what it last was, so that the access need
 not wait for the table.
 
-The sites of the region's hottest blocks are SSA values, all others lie on the stack: values that live through
-a large function cost LLVM more time than they save the guest.
+Only the first sites remember, those of the hottest blocks: values that live through a large function cost
+more than they save. All others walk, and so do all of a region without a loop, but for those at SP.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ def _c(value: int) -> ir.Constant:
     return ir.Constant(I64, value & (1 << 64) - 1)
 
 
-IN_REGISTERS = 8
-"""Sites that are SSA values."""
+SITES = 8
+"""Sites that remember."""
+STACK = 64
+"""Bytes of the largest access: what sites at SP, which share, leave at the end of their page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +45,24 @@ class _Site:
 
 
 class Accesses:
-    """The sites of a region under construction."""
+    """The sites of a region under construction; `loops` says whether it has a loop."""
 
-    def __init__(self, stage: Any, e: Emitter, registers: Registers) -> None:
+    def __init__(self, stage: Any, e: Emitter, registers: Registers, loops: bool) -> None:
         self._stage, self._e, self._registers = stage, e, registers
+        self._most = SITES if loops else 0
         self._table = e.load_at(stage.state, layout.PAGE_TABLE, PTR)
-        self._key = ""
+        self._base = self._index = 32
         self._sites: dict[str, _Site] = {}
 
     def begin(self, d: Decoded) -> None:
-        """The instruction that accesses come from: those with one base register share what they remember."""
-        self._key = f"{d.fields.get('Rn', 32)}_{d.fields.get('Rm', 32)}"
+        """The instruction that accesses come from: those with the same address registers share a site."""
+        self._base, self._index = d.fields.get("Rn", 32), d.fields.get("Rm", 32)
 
     def host(self, address: ir.Value, size: int, access: str) -> ir.Value:
         """The host address of `size` guest bytes on one page; leaves plain unless they may be accessed."""
         e, site = self._e, self._site(size, access)
+        if site is None:
+            return e.inttoptr(self._walk(None, address, size, access), PTR)
         offset = e.sub(address, e.load(site.page, typ=I64))
         near = e.add(address, e.load(site.distance, typ=I64))
         hit, walk = e.block, e.append_basic_block("walk")
@@ -80,8 +85,8 @@ class Accesses:
         """The same value; the optimiser does not know that, or it would use what the guess is equal to."""
         return self._e.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [value], side_effect=False)
 
-    def _walk(self, site: _Site, address: ir.Value, size: int, access: str) -> ir.Value:
-        """The host address by the page table, which the site remembers; the address's top byte is ignored."""
+    def _walk(self, site: _Site | None, address: ir.Value, size: int, access: str) -> ir.Value:
+        """The host address by the page table, which a site remembers; the address's top byte is ignored."""
         e = self._e
         fail = e.append_basic_block("fail")
         page = e.lshr(e.shl(address, _c(8)), _c(20))
@@ -97,19 +102,21 @@ class Accesses:
         e.position_at_end(fail)
         self._stage.leave_plain()
         e.position_at_end(good)
-        guest, host = e.sub(address, offset), e.and_(entry, _c(-PAGE))
-        e.store(guest, site.page)
-        e.store(e.sub(host, guest), site.distance)
-        e.store(_c(PAGE - size + 1), site.limit)
+        host = e.and_(entry, _c(-PAGE))
+        if site is not None:
+            guest = e.sub(address, offset)
+            e.store(guest, site.page)
+            e.store(e.sub(host, guest), site.distance)
+            e.store(_c(PAGE + 1 - (STACK if self._base == 31 else size)), site.limit)
         return e.or_(host, offset)
 
-    def _site(self, size: int, access: str) -> _Site:
-        name = f"{access}{size}_{self._key}"
+    def _site(self, size: int, access: str) -> _Site | None:
+        name = f"{access}sp" if self._base == 31 else f"{access}{size}_{self._base}_{self._index}"
         if name not in self._sites:
+            if len(self._sites) >= self._most and self._base != 31:
+                return None
             slots = [
                 self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")
             ]
-            if len(self._sites) >= IN_REGISTERS:
-                slots = [self._registers.pinned(slot) for slot in slots]
             self._sites[name] = _Site(*slots)
         return self._sites[name]

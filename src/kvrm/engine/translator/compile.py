@@ -24,6 +24,11 @@ class Compiled:
     seconds: float
 
     @property
+    def starts(self) -> frozenset[int]:
+        """The addresses of the blocks."""
+        return frozenset(start for start, _ in self.code)
+
+    @property
     def pages(self) -> set[int]:
         """Numbers of the pages that the code lies on."""
         return {start >> 12 for start, _ in self.code}

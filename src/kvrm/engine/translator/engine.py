@@ -1,17 +1,16 @@
 """The tiered engine: interprets at once, and has hot regions translated in the background.
 
 A translated region is a handler like any other: it stands in the slot of its first instruction and runs as
-many instructions as it likes. What is hot is found by sampling. A run is cut into slices; where a slice ends
-in interpreted code again and again, the engine follows the program for a moment, block by block, and asks for
-the region around the block that it saw most (`Paths.region`). A region that uses up a slice says so in the
-state, so that translated code is left alone and slices grow.
+many instructions as it likes. What is hot is found by sampling. A run is cut into slices; where they end in
+interpreted code again and again, the engine records what the program does for a moment and asks for regions
+that would run most of that (`plan`). A region that uses up a slice says so in the state, so that translated
+code is left alone and slices grow.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections import Counter
 from collections.abc import Set
 from concurrent.futures import Future
 
@@ -19,20 +18,24 @@ from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
 from kvrm.engine.translator.compile import Compiled
-from kvrm.engine.translator.region import Paths, Region
+from kvrm.engine.translator.paths import Paths
+from kvrm.engine.translator.plan import plan
+from kvrm.engine.translator.region import Region
 from kvrm.engine.translator.store import store
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, Prot
 
-SHORTEST_SLICE = 50_000
+SHORTEST_SLICE = 100_000
 """Instructions between two samples while interpreted code is hot."""
 LONGEST_SLICE = 20_000_000
-HOT = 2
-"""Samples in the same 64 instructions that make them hot; doubled each time a region did not help."""
-LONGEST_TRACE = 8_192
-"""Instructions that are followed to find a region."""
+HOT, COLD = 2, 256
+"""Samples of interpreted code after which the program is followed; more and more while that is no use."""
+LONGEST_TRACE = 20_000
+"""Instructions that are followed."""
+MOST_AT_ONCE = 24
+"""Regions that are requested together."""
 
 
 class Translator(Interpreter):
@@ -42,8 +45,7 @@ class Translator(Interpreter):
         super().__init__(state, memory, features)
         self._store = store()
         self._paths = Paths(self._fetch, features)
-        self._heat: Counter[int] = Counter()
-        self._wanted: Counter[int] = Counter()
+        self._cold, self._patience = 0, HOT
         self._slice = SHORTEST_SLICE
         self._end = 0
         self._regions: dict[int, Compiled] = {}
@@ -75,6 +77,7 @@ class Translator(Interpreter):
             region = self._pending.pop(key)[1].result()
             self._add(region)
             self._unlisted.append(region)
+            self._patience = HOT
         if self._unlisted and self._program and not self._pending:
             self._store.remember(self._program, self._unlisted)
             self._unlisted.clear()
@@ -87,7 +90,7 @@ class Translator(Interpreter):
         return self._sample() if reason is Reason.BUDGET else super()._serve(reason)
 
     def _sample(self) -> Exit | None:
-        """A slice has ended: note where, and follow the program if that is hot."""
+        """A slice has ended: note where, and see what the program does if too much of it is interpreted."""
         s = self._state
         if self._pending:
             self.poll()
@@ -96,16 +99,15 @@ class Translator(Interpreter):
             self._slice = min(2 * self._slice, LONGEST_SLICE)
             return None
         self._slice = max(self._slice // 2, SHORTEST_SLICE)
-        place = s.pc >> 8
-        self._heat[place] += 1
-        awaited = any(s.pc in region.covered for region, _ in self._pending.values())
-        if self._heat[place] < HOT << self._wanted[place] or awaited or self.retired >= self._end:
+        self._cold += 1
+        busy = len(self._pending) >= MOST_AT_ONCE
+        if self._cold < self._patience or busy or self.retired >= self._end:
             return None
-        self._heat[place] = 0
-        return self._follow(place)
+        self._cold = 0
+        return self._follow()
 
-    def _follow(self, place: int) -> Exit | None:
-        """Record what the program does, and request the region around what was seen most."""
+    def _follow(self) -> Exit | None:
+        """Record what the program does, and request regions for what of it is interpreted."""
         trace: list[int] = []
         left = None
         while left is None and (count := min(LONGEST_TRACE - len(trace), self._end - self.retired)) > 0:
@@ -113,23 +115,13 @@ class Translator(Interpreter):
             trace += pcs
             if len(pcs) < count:
                 left = super()._serve(Reason(self._state.get(layout.REASON)))
-        wanted = self._paths.region(self._paths.add(trace))
-        if wanted is not None and self._is_news(wanted):
-            self._wanted[place] += 1
-            self._pending[wanted.key] = wanted, self._store.request(wanted)
+        there: dict[int, Set[int]] = {entry: region.starts for entry, region in self._active.items()}
+        there |= {region.entry: region.blocks.keys() for region, _ in self._pending.values()}
+        wanted = plan(self._paths, self._paths.add(trace), there, MOST_AT_ONCE)
+        for region in wanted:
+            self._pending[region.key] = region, self._store.request(region)
+        self._patience = HOT if wanted else min(2 * self._patience, COLD)
         return left
-
-    def _is_news(self, wanted: Region) -> bool:
-        """Whether a region is worth a request; those that it outdoes are withdrawn unless already begun."""
-        known = self._regions.get(wanted.entry)
-        if wanted.key in self._pending or (known is not None and known.key == wanted.key):
-            return False
-        for key, (region, job) in list(self._pending.items()):
-            if wanted.entry in region.blocks or region.entry in wanted.blocks:
-                if not job.cancel():
-                    return False
-                del self._pending[key]
-        return True
 
     def _fetch(self, pc: int) -> tuple[int, ...]:
         if pc & 3:

@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import FLOATS, I64, PTR, Emitter
+from kvrm.engine.emitter import FLOATS, I64, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.lazy_flags import LazyFlags
@@ -52,12 +52,6 @@ class Registers:
                     value = e.load_at(self._state, first, t) if isinstance(first, int) else first
                     e.store(value, self._slots[name])
         return self._slots[name]
-
-    def pinned(self, slot: ir.Value) -> ir.Value:
-        """The address of a slot as the optimiser cannot see through: what is there stays in memory."""
-        e = self._e
-        with e.goto_block(self._entry):
-            return e.asm(ir.FunctionType(PTR, [PTR]), "", "=r,0", [slot], side_effect=False)
 
     def begin(self, flags: Flags | None) -> None:
         """A new block: nothing is known but, perhaps, the flags that its only predecessor ends with."""

@@ -1,7 +1,7 @@
 """The stage that makes one function of a region: operands are known, registers and flags live in SSA.
 
-A region leaves in two ways, both with all of the state written back: *out*, to run whatever stands at an
-address (another region, perhaps), and *plain*, to have the interpreter run the instruction at an address.
+A region leaves in two ways, both with the state written back: *out*, to run whatever stands at an address
+(another region, perhaps), and *plain*, to have the interpreter run the instruction at an address.
 What a region cannot do itself - a page-table entry that is not filled, an access across pages, too little
 budget left - goes plain, at the instruction concerned, with the state as it was before that instruction.
 """
@@ -44,16 +44,19 @@ class _RegionStage(Context):
         self._f = Function(module, name, linkage="external")
         self.e: Emitter = self._f.e
         self.state = self._f.state
+        self.state.add_attribute("noalias")
         self.entry_flags = self._f.flags
         widths: dict[int, int] = {}
         for flow in region.flows:
             for r, w in flow.widths.items():
                 widths[r] = max(w, widths.get(r, 0))
         self._registers = Registers(self, self.e, self.state, widths)
-        self._accesses = Accesses(self, self.e, self._registers)
+        self._accesses = Accesses(self, self.e, self._registers, len(region.checked()) > 1)
         self._budget = self._registers.slot("budget", I64, self._f.budget)
         self._target = self._registers.slot("target", I64)
         self._heads = {pc: self._f.fn.append_basic_block(f"at_{pc:x}_") for pc in region.order()}
+        # Each known target has its own way out: the host then predicts where that leads.
+        self._exits: dict[int, ir.Block] = {}
         self._out = self._f.fn.append_basic_block("out")
         self._plain = self._f.fn.append_basic_block("plain")
         self._next: tuple[Bits, Bits | None] | None = None
@@ -76,13 +79,21 @@ class _RegionStage(Context):
             if self._registers.known_flags is not None:
                 flags[pc] = self._registers.known_flags
             self._finish(self._region.blocks[pc])
-        for block, jump in ((self._out, self._jump_out), (self._plain, self._jump_plain)):
-            e.position_at_end(block)
-            self._f.flags = self._registers.write_back()
-            self._f.budget = e.load(self._budget, typ=I64)
-            jump(e.load(self._target, typ=I64))
+        for pc, block in self._exits.items():
+            self._end(block)
+            self._f.jump(_c(pc), cost=0)
+        self._end(self._out)
+        self._f.jump(e.load(self._target, typ=I64), cost=0)
+        self._end(self._plain)
+        self._jump_plain(e.load(self._target, typ=I64))
         e.position_at_end(entry)
         e.branch(start)
+
+    def _end(self, block: ir.Block) -> None:
+        """Write the state back in a block that leaves."""
+        self.e.position_at_end(block)
+        self._f.flags = self._registers.write_back()
+        self._f.budget = self.e.load(self._budget, typ=I64)
 
     def _require_default_fpcr(self) -> None:
         """Compiled floating point is for FPCR = 0; with any other the interpreter goes on."""
@@ -138,11 +149,9 @@ class _RegionStage(Context):
 
     def _edge(self, pc: int) -> None:
         """Go on at a known address, with the state spilled and the budget counted."""
-        if pc in self._heads:
-            self.e.branch(self._heads[pc])
-        else:
-            self.e.store(_c(pc), self._target)
-            self.e.branch(self._out)
+        if pc not in self._heads and pc not in self._exits:
+            self._exits[pc] = self.e.append_basic_block(f"to_{pc:x}_")
+        self.e.branch(self._heads.get(pc) or self._exits[pc])
 
     def _indirect(self, target: ir.Value, seen: Sequence[int]) -> None:
         e = self.e
@@ -159,9 +168,6 @@ class _RegionStage(Context):
         self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
         self.e.store(_c(self._pc), self._target)
         self.e.branch(self._plain)
-
-    def _jump_out(self, target: ir.Value) -> None:
-        self._f.jump(target, cost=0)
 
     def _jump_plain(self, target: ir.Value) -> None:
         """To the interpreter's handler of an address of the region, whatever stands in its slot."""

@@ -1,0 +1,157 @@
+"""What was seen of a program's control flow, and the regions that can be made of it."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Container, Iterable
+from itertools import pairwise
+
+from kvrm.engine.translator.region import Block, Region
+from kvrm.engine.translator.survey import flow_of
+
+LONGEST_BLOCK = 64
+"""Instructions after which a block ends, whatever follows."""
+LARGEST_REGION = 200
+"""Instructions of a region: LLVM's time grows faster than the size of a function."""
+SMALL = 16
+"""Instructions that a region around an address has at least, if they can be reached."""
+NEARLY_ALWAYS = 0.9
+RAREST = 0.25
+"""How often, per entry, a block must be reached to be worth its place in a region."""
+MOST_TARGETS = 4
+"""Targets of an indirect branch that a region looks for; any other leaves the region."""
+
+Edges = dict[int, Counter[int]]
+
+
+class Paths:
+    """Blocks, and how often one followed another (`edges`).
+
+    `fetch(pc)` gives the words from `pc` to the end of its page, or none of them if it cannot be executed.
+    """
+
+    def __init__(self, fetch: Callable[[int], tuple[int, ...]], features: frozenset[str]) -> None:
+        self._fetch, self._features = fetch, features
+        self._blocks: dict[int, Block | None] = {}
+        self.edges: Edges = {}
+
+    def block(self, start: int) -> Block | None:
+        """The longest block at an address; None if not even its first instruction can be translated."""
+        if start not in self._blocks:
+            self._blocks[start] = self._cut(start, frozenset())
+        return self._blocks[start]
+
+    def size(self, start: int) -> int:
+        """Instructions of the block at an address, 1 where nothing can be translated."""
+        block = self.block(start)
+        return len(block.words) if block else 1
+
+    def _cut(self, start: int, leaders: Iterable[int]) -> Block | None:
+        words, flows, pc = [], [], start
+        for word in self._fetch(start)[:LONGEST_BLOCK]:
+            if pc != start and pc in leaders:
+                break
+            flow = flow_of(word, pc, self._features)
+            if not flow.stays:
+                break
+            words.append(word)
+            flows.append(flow)
+            if flow.branches:
+                break
+            pc += 4
+        return Block(start, tuple(words), tuple(flows)) if words else None
+
+    def add(self, trace: list[int]) -> list[int]:
+        """Learn from the addresses of instructions that ran one after the other; the blocks they make up."""
+        path: list[int] = []
+        at = 0
+        while at < len(trace):
+            path.append(trace[at])
+            at += self.size(trace[at])
+        for one, other in pairwise(path):
+            self.edges.setdefault(one, Counter())[other] += 1
+        return path
+
+    def forget(self, start: int, end: int) -> None:
+        """The code in [start, end) is not what it was."""
+        for pc in [pc for pc in self._blocks if start <= pc < end]:
+            del self._blocks[pc]
+            self.edges.pop(pc, None)
+
+    # -- regions ---------------------------------------------------------------------------------------------
+    def grow(self, entry: int, known: Container[int] = ()) -> Region | None:
+        """The region to enter at an address; None if nothing can be translated there.
+
+        It is all that lies on cycles through the entry, if that is small enough; else what is reached from
+        there most often, up to a size. That ends where other regions begin (`known` entries), but for what
+        is reached nearly always.
+        """
+        if self.block(entry) is None:
+            return None
+        cycle = self._reach(entry, self.edges) & self._reach(entry, self._reversed())
+        small = sum(map(self.size, cycle)) <= LARGEST_REGION
+        looped = len(cycle) > 1 or entry in self.edges.get(entry, ())
+        return self._build(entry, cycle if looped and small else self._frequent(entry, known))
+
+    def around(self, entry: int) -> Region | None:
+        """A small region to enter at an address, along branches whose targets are known, seen or not."""
+        starts, work, size = {entry}, [entry], 0
+        while work and size < SMALL:
+            block = self.block(work.pop(0))
+            if block is None:
+                continue
+            size += len(block.words)
+            last = block.last
+            falls = block.end if last.conditional or not last.branches else None
+            for pc in (last.target, falls):
+                if pc is not None and pc not in starts and self.block(pc):
+                    starts.add(pc)
+                    work.append(pc)
+        return self._build(entry, starts) if self.block(entry) else None
+
+    def _frequent(self, entry: int, known: Container[int]) -> set[int]:
+        kept: set[int] = set()
+        size, work = 0, [(-1.0, entry)]
+        while work:
+            share, pc = heapq.heappop(work)
+            if pc in kept or self.block(pc) is None or (pc in known and -share < NEARLY_ALWAYS):
+                continue
+            size += self.size(pc)
+            if size > LARGEST_REGION:
+                break
+            kept.add(pc)
+            following = self.edges.get(pc, Counter())
+            total = following.total()
+            for other, times in following.items():
+                if -share * times / total >= RAREST:
+                    heapq.heappush(work, (share * times / total, other))
+        return kept
+
+    def _reach(self, start: int, edges: Edges) -> set[int]:
+        seen, work = {start}, [start]
+        while work:
+            for pc in edges.get(work.pop(), ()):
+                if pc not in seen:
+                    seen.add(pc)
+                    work.append(pc)
+        return seen
+
+    def _reversed(self) -> Edges:
+        out: Edges = {}
+        for one, others in self.edges.items():
+            for other, times in others.items():
+                out.setdefault(other, Counter())[one] = times
+        return out
+
+    def _build(self, entry: int, starts: set[int]) -> Region:
+        blocks = {pc: block for pc in sorted(starts) if (block := self._cut(pc, starts))}
+        seen: dict[int, Counter[int]] = {}
+        for pc in starts:
+            whole = self.block(pc)
+            if whole and whole.last.branches and whole.last.target is None:
+                seen.setdefault(whole.end, Counter()).update(self.edges.get(pc, ()))
+        targets = {
+            end: tuple(t for t, _ in to.most_common(MOST_TARGETS) if t in blocks) for end, to in seen.items()
+        }
+        return Region(entry, blocks, targets)

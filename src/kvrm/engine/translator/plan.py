@@ -1,0 +1,76 @@
+"""Which regions a program needs next: those that would run most of what was just seen interpreted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+
+from kvrm.engine.translator.paths import Paths
+from kvrm.engine.translator.region import Region
+
+ENOUGH = 0.03
+"""The part of a path that may stay interpreted."""
+
+
+def plan(paths: Paths, path: list[int], regions: Mapping[int, Set[int]], most: int) -> list[Region]:
+    """At most `most` new regions, the most useful first.
+
+    `path` is blocks that ran one after the other, `regions` the blocks of each region that there is, by its
+    entry. Where a path would go through regions is played through: it is in one from its entry until a block
+    that the region does not have.
+    """
+    known = dict(regions)
+    sizes = {pc: paths.size(pc) for pc in set(path)}
+    total = sum(sizes[pc] for pc in path)
+    useless: set[int] = set()
+    out: list[Region] = []
+    while len(out) < most:
+        stretches = _interpreted(paths, path, known)
+        weights: Counter[int] = Counter()
+        for begin, end in stretches:
+            weights[path[begin]] += sum(sizes[pc] for pc in path[begin:end])
+        if weights.total() <= ENOUGH * total:
+            break
+        start = next((pc for pc, _ in weights.most_common() if pc not in useless), None)
+        if start is None:
+            break
+        entry = _entry(path, [(b, e) for b, e in stretches if path[b] == start])
+        region = paths.grow(entry, known)
+        if region is None or entry in useless:
+            useless.add(start)
+            continue
+        useless.add(entry)
+        if known.get(entry) == region.blocks.keys():
+            continue
+        known[entry] = region.blocks.keys()
+        out.append(region)
+    return out
+
+
+def _interpreted(paths: Paths, path: list[int], regions: Mapping[int, Set[int]]) -> list[tuple[int, int]]:
+    """The parts of a path that no region runs, as pairs of indices; each begins with a translatable block."""
+    out: list[tuple[int, int]] = []
+    inside: Set[int] = frozenset()
+    begin: int | None = None
+    for at, pc in enumerate(path):
+        if pc in inside:
+            continue
+        inside = regions.get(pc, frozenset())
+        if inside:
+            if begin is not None:
+                out.append((begin, at))
+                begin = None
+        elif begin is None and paths.block(pc) is not None:
+            begin = at
+    if begin is not None:
+        out.append((begin, len(path)))
+    return out
+
+
+def _entry(path: list[int], stretches: list[tuple[int, int]]) -> int:
+    """Where to enter: the block that stretches with one beginning repeat most, or that beginning."""
+    count: Counter[int] = Counter()
+    for begin, end in stretches:
+        count.update(path[begin:end])
+    block, times = count.most_common(1)[0]
+    return block if times >= 2 * len(stretches) else path[stretches[0][0]]
