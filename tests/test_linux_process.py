@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import kvrm
 from kvrm.linux import Process
 from kvrm.linux.names import name_of
 from kvrm.linux.syscall_table import TABLE, markdown
@@ -128,3 +129,12 @@ def test_a_process_that_was_not_started_can_be_asked(tmp_path: Path) -> None:
     process = Process(Memory(), Registers(), program=Elf().data(), cwd=tmp_path)
     process.restore(process.snapshot())
     assert process.captured(1) == b""
+
+
+def test_files_given_as_streams_stay_open_when_nobody_else_keeps_them(tmp_path: Path, examples: Path) -> None:
+    (tmp_path / "in").write_bytes(b"2 * 3\n")
+    machine = kvrm.Machine(
+        examples / "expression", stdin=(tmp_path / "in").open("rb"), stdout=(tmp_path / "out").open("wb")
+    )
+    assert machine.run().exit_code == 0
+    assert (tmp_path / "out").read_bytes() == b"6\n"

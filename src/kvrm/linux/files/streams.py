@@ -112,9 +112,10 @@ class HostStream(SeekableFile):
     A terminal is still none to the guest's ioctl, so that programs behave the same everywhere.
     """
 
-    def __init__(self, fd: int, flags: int) -> None:
+    def __init__(self, stream: BinaryIO, fd: int, flags: int) -> None:
         super().__init__(flags, b"/dev/fd/%d" % fd)
-        self._fd = fd
+        # Whoever passed the stream may have kept no reference, and the descriptor would close with it.
+        self._stream, self._fd = stream, fd
 
     @property
     def waits(self) -> bool:
@@ -261,4 +262,4 @@ def _stream(stream: BinaryIO, flags: int, number: int) -> OpenFile:
         return ObjectStream(stream, flags, number)
     if flags == abi.O_WRONLY:
         stream.flush()
-    return HostStream(fd, flags)
+    return HostStream(stream, fd, flags)
