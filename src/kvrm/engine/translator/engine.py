@@ -9,18 +9,19 @@ code is left alone and slices grow.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
+import itertools
+from array import array
+from collections import deque
 from collections.abc import Set
-from concurrent.futures import Future
 
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
+from kvrm.engine.translator.background import Job
 from kvrm.engine.translator.compile import Compiled
-from kvrm.engine.translator.paths import Paths
-from kvrm.engine.translator.plan import plan
-from kvrm.engine.translator.region import Region
 from kvrm.engine.translator.store import store
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
@@ -34,8 +35,8 @@ HOT, COLD = 2, 256
 """Samples of interpreted code after which the program is followed; more and more while that is no use."""
 LONGEST_TRACE = 20_000
 """Instructions that are followed."""
-MOST_AT_ONCE = 24
-"""Regions that are requested together."""
+
+_numbers = itertools.count()
 
 
 class Translator(Interpreter):
@@ -44,15 +45,14 @@ class Translator(Interpreter):
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__(state, memory, features)
         self._store = store()
-        self._paths = Paths(self._fetch, features)
         self._cold, self._patience = 0, HOT
         self._slice = SHORTEST_SLICE
         self._end = 0
         self._regions: dict[int, Compiled] = {}
         self._active: dict[int, Compiled] = {}
-        self._pending: dict[str, tuple[Region, Future[Compiled]]] = {}
+        self._number = next(_numbers)
+        self._arrived: deque[Compiled | None] = deque()
         self._program = ""
-        self._unlisted: list[Compiled] = []
 
     def prepare(self) -> None:
         """As the interpreter; and regions that earlier runs of the program left are used from the start."""
@@ -73,14 +73,11 @@ class Translator(Interpreter):
 
     def poll(self) -> None:
         """Put regions in place that have been compiled since."""
-        for key in [key for key, (_, job) in self._pending.items() if job.done()]:
-            region = self._pending.pop(key)[1].result()
-            self._add(region)
-            self._unlisted.append(region)
-            self._patience = HOT
-        if self._unlisted and self._program and not self._pending:
-            self._store.remember(self._program, self._unlisted)
-            self._unlisted.clear()
+        while self._arrived:
+            region = self._arrived.popleft()
+            if region is not None:
+                self._add(region)
+                self._patience = HOT
 
     # -- sampling --------------------------------------------------------------------------------------------
     def _enter(self, budget: int) -> None:
@@ -92,22 +89,21 @@ class Translator(Interpreter):
     def _sample(self) -> Exit | None:
         """A slice has ended: note where, and see what the program does if too much of it is interpreted."""
         s = self._state
-        if self._pending:
-            self.poll()
+        self.poll()
         if s.get(layout.REGION):
             s.set(layout.REGION, 0)
             self._slice = min(2 * self._slice, LONGEST_SLICE)
             return None
         self._slice = max(self._slice // 2, SHORTEST_SLICE)
         self._cold += 1
-        busy = len(self._pending) >= MOST_AT_ONCE
-        if self._cold < self._patience or busy or self.retired >= self._end:
+        if self._cold < self._patience or self.retired >= self._end:
             return None
         self._cold = 0
+        self._patience = min(2 * self._patience, COLD)
         return self._follow()
 
     def _follow(self) -> Exit | None:
-        """Record what the program does, and request regions for what of it is interpreted."""
+        """Record what the program does, and ask for regions for what of it is interpreted."""
         trace: list[int] = []
         left = None
         while left is None and (count := min(LONGEST_TRACE - len(trace), self._end - self.retired)) > 0:
@@ -115,22 +111,14 @@ class Translator(Interpreter):
             trace += pcs
             if len(pcs) < count:
                 left = super()._serve(Reason(self._state.get(layout.REASON)))
-        there: dict[int, Set[int]] = {entry: region.starts for entry, region in self._active.items()}
-        there |= {region.entry: region.blocks.keys() for region, _ in self._pending.values()}
-        wanted = plan(self._paths, self._paths.add(trace), there, MOST_AT_ONCE)
-        for region in wanted:
-            self._pending[region.key] = region, self._store.request(region)
-        self._patience = HOT if wanted else min(2 * self._patience, COLD)
+        code: dict[int, bytes] = {}
+        for page in {pc >> 12 for pc in trace}:
+            with contextlib.suppress(GuestFault):
+                code[page] = self._memory.read(page << 12, PAGE, AccessKind.FETCH)
+        known = {entry: region.starts for entry, region in self._active.items()}
+        job = Job(self._number, self._program, self._features, array("Q", trace).tobytes(), code, known)
+        self._store.background.submit(job, self._arrived.append)
         return left
-
-    def _fetch(self, pc: int) -> tuple[int, ...]:
-        if pc & 3:
-            return ()
-        try:
-            data = self._memory.read(pc, PAGE - (pc & PAGE - 1), AccessKind.FETCH)
-        except GuestFault:
-            return ()
-        return tuple(memoryview(data).cast("I"))
 
     # -- regions in place ------------------------------------------------------------------------------------
     def _add(self, region: Compiled) -> None:
@@ -195,5 +183,4 @@ class Translator(Interpreter):
         first, last = start >> 12, (end + PAGE - 1) >> 12
         for region in [r for r in self._regions.values() if any(first <= page < last for page in r.pages)]:
             self._remove(region)
-        self._paths.forget(first << 12, last << 12)
         super().invalidate(start, end)

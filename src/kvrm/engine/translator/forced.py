@@ -7,9 +7,10 @@ from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.engine import Translator
+from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine.state import State
-from kvrm.memory import Memory
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 
 
 class ForcedTranslator(Translator):
@@ -17,6 +18,7 @@ class ForcedTranslator(Translator):
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__(state, memory, features)
+        self._paths = Paths(self._fetch, features)
         self._template[:-1, 0] = self._library.untranslated
 
     def _enter(self, budget: int) -> None:
@@ -30,9 +32,24 @@ class ForcedTranslator(Translator):
         region = self._paths.around(pc)
         if region is not None and pc not in self._active:
             made = self._store.make(region)
-            self._unlisted.append(made)
             self._add(made)
+            if self._program:
+                self._store.remember(self._program, [made])
         return None
+
+    def _fetch(self, pc: int) -> tuple[int, ...]:
+        if pc & 3:
+            return ()
+        try:
+            data = self._memory.read(pc, PAGE - (pc & PAGE - 1), AccessKind.FETCH)
+        except GuestFault:
+            return ()
+        return tuple(memoryview(data).cast("I"))
+
+    def invalidate(self, start: int, end: int) -> None:
+        """Forget what was derived from the code in [start, end)."""
+        self._paths.forget(start & -PAGE, (end + PAGE - 1) & -PAGE)
+        super().invalidate(start, end)
 
     def _activate(self, region: Compiled) -> None:
         base = self._slots.get(region.entry >> 12)

@@ -12,14 +12,13 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
 from pathlib import Path
 
 from kvrm import cache
 from kvrm.engine import native
+from kvrm.engine.translator.background import Background
 from kvrm.engine.translator.compile import Compiled, compile_region
 from kvrm.engine.translator.region import Region
-from kvrm.engine.translator.worker import Worker
 
 LARGEST_CACHE = 512 << 20
 """Bytes of compiled regions that are kept on disk; those used longest ago go first."""
@@ -33,7 +32,7 @@ class Store:
         self._lock = threading.Lock()
         self._loader = native.Loader()
         self._addresses: dict[str, int] = {}
-        self._worker = Worker(self.make)
+        self.background = Background()
         self._use_disk = not native.dumps()
         self.compiled = self.from_disk = 0
 
@@ -44,15 +43,6 @@ class Store:
                 self._loader.load(region.object_code)
                 self._addresses[region.key] = self._loader.address(f"region_{region.key}")
             return self._addresses[region.key]
-
-    def request(self, region: Region) -> Future[Compiled]:
-        """Compile a region in the background, or find it on disk."""
-        known = self.find(region.key)
-        if known is None:
-            return self._worker.request(region)
-        job: Future[Compiled] = Future()
-        job.set_result(known)
-        return job
 
     def make(self, region: Region) -> Compiled:
         """Compile a region, or find it on disk."""

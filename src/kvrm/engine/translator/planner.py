@@ -1,0 +1,48 @@
+"""From traces to compiled regions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+
+from kvrm.engine.translator.background import Job
+from kvrm.engine.translator.compile import Compiled
+from kvrm.engine.translator.paths import Paths
+from kvrm.engine.translator.plan import plan
+from kvrm.engine.translator.store import store
+from kvrm.memory import PAGE
+
+log = logging.getLogger("kvrm")
+
+
+class Planner:
+    """Remembers what it learned of each engine's program."""
+
+    def __init__(self) -> None:
+        self._code: dict[int, dict[int, bytes]] = {}
+        self._paths: dict[int, Paths] = {}
+
+    def regions(self, job: Job, most: int) -> Iterator[Compiled]:
+        """New regions for what a job's trace shows, the most useful first; at most `most`."""
+        code = self._code.setdefault(job.engine, {})
+        paths = self._paths.setdefault(job.engine, Paths(partial(_fetch, code), job.features))
+        for page, data in job.code.items():
+            if code.get(page, data) != data:
+                paths.forget(page << 12, (page + 1) << 12)
+            code[page] = data
+        path = paths.add(memoryview(job.trace).cast("Q").tolist())
+        for region in plan(paths, path, job.known, most):
+            try:
+                made = store().make(region)
+            except Exception:
+                log.exception("the region at %#x cannot be translated; it stays interpreted", region.entry)
+                continue
+            if job.program:
+                store().remember(job.program, [made])
+            yield made
+
+
+def _fetch(code: dict[int, bytes], pc: int) -> tuple[int, ...]:
+    page = code.get(pc >> 12, b"") if not pc & 3 else b""
+    return tuple(memoryview(page).cast("I")[(pc & PAGE - 1) >> 2 :])
