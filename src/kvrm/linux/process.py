@@ -35,7 +35,7 @@ EPOCH: Final = 1_704_067_200
 """The guest's time at its first instruction: 2024-01-01 00:00:00 UTC, in seconds since 1970."""
 PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
-_LAST_TIME: Final = (1 << 63) - 1
+_LONGEST_SLEEP: Final = (1 << 63) - 1 - EPOCH * BILLION
 
 Text = str | bytes
 
@@ -44,8 +44,8 @@ class State(Protocol):
     """The registers that a system call reads and writes (`kvrm.machine.state.State` has them)."""
 
     @property
-    def x(self) -> Any:
-        """General-purpose registers, indexed 0 to 30."""
+    def words(self) -> Any:
+        """A buffer of 64-bit words, x0 and so on first, that can be indexed and assigned to."""
 
     pc: int
     sp: int
@@ -138,30 +138,29 @@ class Process:
 
         Returns why the run ends, or None if it goes on. KeyboardInterrupt and OutOfMemory pass through.
         """
-        x = self.state.x
+        words = self.state.words
         self.retired = retired
         self.files.now = self.realtime
-        number = int(x[8]) & 0xFFFFFFFF
+        number = words[8] & 0xFFFFFFFF
         call = TABLE.get(number)
-        arguments = [int(x[index]) for index in range(6)]
-        traced = self._trace_from is not None and self.retired >= self._trace_from
-        line = shown_call(self, call, number, arguments) if traced else ""
+        traced = self._trace_from is not None and retired >= self._trace_from
+        line = shown_call(self, call, number, words) if traced else ""
         try:
-            result = self._call(call, arguments)
+            result = self._call(call, words)
         except Finish as finish:
             if traced:
                 sys.stderr.write(f"{line} = ?\n")
             return finish.outcome
         if traced:
             sys.stderr.write(f"{line} = {shown_result(result)}\n")
-        x[0] = result & U64
+        words[0] = result & U64
         return None
 
-    def _call(self, call: Syscall | None, arguments: Sequence[int]) -> int:
+    def _call(self, call: Syscall | None, words: Any) -> int:
         if call is None:
             return -Errno.ENOSYS
         try:
-            return call.handler(self, *call.decode(arguments))
+            return call.handler(self, *call.decode(words))
         except Failure as failure:
             return -failure.errno
         except GuestFault:
@@ -176,16 +175,16 @@ class Process:
     @property
     def uptime(self) -> int:
         """CLOCK_MONOTONIC, in nanoseconds."""
-        return min(self.retired + self.skipped, _LAST_TIME - EPOCH * BILLION)
+        return self.retired + self.skipped
 
     @property
     def realtime(self) -> int:
         """CLOCK_REALTIME, in nanoseconds."""
-        return EPOCH * BILLION + self.uptime
+        return EPOCH * BILLION + self.retired + self.skipped
 
     def sleep(self, ns: int) -> None:
         """Let time pass without an instruction."""
-        self.skipped = min(self.skipped + max(0, ns), _LAST_TIME)
+        self.skipped = min(self.skipped + max(0, ns), _LONGEST_SLEEP)
 
     def timespec(self, pointer: int) -> int:
         """The struct timespec at a guest address, in nanoseconds; EINVAL if it is none."""

@@ -6,24 +6,27 @@ and 64 shown in hexadecimal (p is a pointer); o unsigned 32 shown in octal; s a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from struct import Struct
+from typing import Any, Final
 
 from kvrm.linux.calls import descriptors, memory, paths, process, signals, time, transfer
 
-_M32: Final = 0xFFFF_FFFF
-_DECODERS: Final[dict[str, Callable[[int], int]]] = {
-    "i": lambda value: ((value & _M32) ^ 0x8000_0000) - 0x8000_0000,
-    "l": lambda value: (value ^ (1 << 63)) - (1 << 63),
-    **dict.fromkeys("uxo", lambda value: value & _M32),
-    **dict.fromkeys("nps", lambda value: value),
+_IN_REGISTER: Final = {
+    "i": "i4x",
+    "l": "q",
+    **dict.fromkeys("uxo", "I4x"),
+    **dict.fromkeys("nps", "Q"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Syscall:
-    """One system call. A `resident` one needs no host: it can be answered where the guest runs."""
+    """One system call. A `resident` one needs no host: it can be answered where the guest runs.
+
+    `decode` makes the handler's arguments of a buffer that begins with the registers x0 to x5.
+    """
 
     number: int
     name: str
@@ -31,10 +34,7 @@ class Syscall:
     kinds: str
     names: tuple[str, ...]
     resident: bool
-
-    def decode(self, arguments: Sequence[int]) -> list[int]:
-        """The arguments as the handler takes them, from 64-bit registers."""
-        return [_DECODERS[kind](value) for kind, value in zip(self.kinds, arguments, strict=False)]
+    decode: Callable[[Any], tuple[int, ...]]
 
     @property
     def summary(self) -> str:
@@ -46,9 +46,9 @@ def _row(
     number: int, name: str, handler: Callable[..., int], signature: str = "", resident: bool = False
 ) -> Syscall:
     pairs = [argument.split(":") for argument in signature.split()]
-    return Syscall(
-        number, name, handler, "".join(kind for _, kind in pairs), tuple(name for name, _ in pairs), resident
-    )
+    kinds, names = "".join(kind for _, kind in pairs), tuple(name for name, _ in pairs)
+    layout = Struct("<" + "".join(_IN_REGISTER[kind] for kind in kinds))
+    return Syscall(number, name, handler, kinds, names, resident, layout.unpack_from)
 
 
 _XATTR_GET: Final = "path:s name:s value:p size:n"

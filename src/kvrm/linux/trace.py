@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvrm.linux.errno import name_of
 from kvrm.linux.names import name_of as call_name
@@ -17,11 +16,11 @@ _STRING_LIMIT: Final = 200
 _LOWEST_ERROR: Final = -4095
 
 
-def shown_call(process: Process, call: Syscall | None, number: int, arguments: Sequence[int]) -> str:
-    """`openat(-100, "notes.txt", 0x0, 0)`, before the call is done."""
+def shown_call(process: Process, call: Syscall | None, number: int, words: Any) -> str:
+    """`openat(-100, "notes.txt", 0x0, 0)`, before the call is done; `words` are the registers."""
     if call is None:
-        return f"{call_name(number)}({', '.join(f'{value:#x}' for value in arguments)})"
-    values = zip(call.kinds, call.decode(arguments), strict=True)
+        return f"{call_name(number)}({', '.join(f'{value:#x}' for value in words[:6])})"
+    values = zip(call.kinds, call.decode(words), strict=True)
     return f"{call.name}({', '.join(_shown(process, kind, value) for kind, value in values)})"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from kvrm.debug.switches import trace_switch
+from kvrm.engine.exits import ExitKind
 from kvrm.errors import HostError, KvrmError, UsageError
 from kvrm.isa.context import System
 from kvrm.isa.features import feature_set, identification
@@ -239,14 +240,15 @@ class Machine:
 
     def _run_to(self, end: int) -> dict[str, Any]:
         """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped."""
-        from kvrm.engine.exits import ExitKind
-
+        engine, process, system_call = self._engine, self._process, ExitKind.SVC
+        retired = engine.retired
         while True:
             try:
-                left = self._engine.run(end - self.retired, self.breakpoints)
-                if left.kind is not ExitKind.SVC or self._process is None:
+                left = engine.run(end - retired, self.breakpoints)
+                if left.kind is not system_call or process is None:
                     return self._explain(left)
-                over = self._process.syscall(self.retired)
+                retired = engine.retired
+                over = process.syscall(retired)
             except OutOfMemory:
                 return {"stop": Stop.OUT_OF_MEMORY, "message": "the guest used up its memory limit"}
             except (KvrmError, KeyboardInterrupt, GuestFault):
@@ -255,22 +257,20 @@ class Machine:
                 raise self._host_error(error) from error
             if over is not None:
                 return _explain_end(over)
-            if self.retired >= end:
+            if retired >= end:
                 return {"stop": Stop.BUDGET, "message": "the instruction budget is used up"}
-            if self.pc in self.breakpoints:
+            if self.state.pc in self.breakpoints:
                 return {"stop": Stop.BREAKPOINT, "message": f"breakpoint at {self.pc:#x}"}
 
     def _explain(self, left: Any) -> dict[str, Any]:
-        from kvrm.engine.exits import ExitKind
-
-        pc, word = self.pc, self._word()
-        text = "" if word is None else f"{word:08x}"
         if left.kind is ExitKind.BUDGET:
             return {"stop": Stop.BUDGET, "message": "the instruction budget is used up"}
+        pc = self.pc
         if left.kind is ExitKind.BREAKPOINT:
             return {"stop": Stop.BREAKPOINT, "message": f"breakpoint at {pc:#x}"}
         if left.kind is ExitKind.SVC:
             return {"stop": Stop.SYSCALL, "message": f"svc #{left.value} before {pc:#x}"}
+        word = self._word()
         if left.kind is ExitKind.BRK:
             return {
                 "stop": Stop.BRK,
@@ -287,6 +287,7 @@ class Machine:
                 why = "not aligned"
             message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
             return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
+        text = "" if word is None else f"{word:08x}"
         return {
             "stop": Stop.UNDEFINED,
             "signal": SIGILL,
@@ -306,8 +307,9 @@ class Machine:
         return (disassemble(word, self.pc) if word is not None else None) or "unknown"
 
     def _result(self, outcome: dict[str, Any], retired: int, seconds: float) -> Result:
-        out, err = (self._process.captured(i) for i in (1, 2)) if self._process is not None else (b"", b"")
-        return Result(retired=retired, seconds=seconds, pc=self.pc, stdout=out, stderr=err, **outcome)
+        if self._process is not None:
+            outcome |= {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
+        return Result(retired=retired, seconds=seconds, pc=self.pc, **outcome)
 
     def _host_error(self, error: Exception) -> HostError:
         word = self._word()

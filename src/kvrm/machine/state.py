@@ -34,36 +34,36 @@ class State:
     """Registers, flags and system registers of one lane.
 
     `x` is 31 general registers, `v` 32 SIMD&FP registers; all values are Python ints. `address` is the host
-    address of the block that native code works on.
+    address of the block that native code works on, `words` is the block as 64-bit words, x0 to x30 first.
     """
 
-    __slots__ = ("_bytes", "_words", "address", "pc", "v", "x")
+    __slots__ = ("_bytes", "address", "pc", "v", "words", "x")
 
     def __init__(self) -> None:
         block = anonymous(STATE_BYTES)
         self.address = host_address(block)
         self._bytes = memoryview(block)
-        self._words = self._bytes.cast("Q")
+        self.words = self._bytes.cast("Q")
         self.pc = 0
-        self.x = _X(self._words)
-        self.v = _V(self._words)
+        self.x = _X(self.words)
+        self.v = _V(self.words)
 
     def get(self, offset: int) -> int:
         """The 64-bit word at a byte offset of the block."""
-        return self._words[offset >> 3]
+        return self.words[offset >> 3]
 
     def set(self, offset: int, value: int) -> None:
         """Set the 64-bit word at a byte offset of the block."""
-        self._words[offset >> 3] = value
+        self.words[offset >> 3] = value
 
     @property
     def sp(self) -> int:
         """Stack pointer."""
-        return self._words[SP]
+        return self.words[SP]
 
     @sp.setter
     def sp(self, value: int) -> None:
-        self._words[SP] = value & (1 << 64) - 1
+        self.words[SP] = value & (1 << 64) - 1
 
     @property
     def nzcv(self) -> int:
@@ -78,11 +78,11 @@ class State:
 
     def system(self, register: System) -> int:
         """A system register."""
-        return self._words[(SYSTEM_OFFSET >> 3) + register]
+        return self.words[(SYSTEM_OFFSET >> 3) + register]
 
     def set_system(self, register: System, value: int) -> None:
         """Set a system register."""
-        self._words[(SYSTEM_OFFSET >> 3) + register] = value & (1 << 64) - 1
+        self.words[(SYSTEM_OFFSET >> 3) + register] = value & (1 << 64) - 1
 
     @property
     def fpcr(self) -> int:

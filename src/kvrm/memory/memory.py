@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from ctypes import memmove, string_at
 from dataclasses import dataclass
 from typing import Final
 
 from kvrm.memory.faults import AccessKind, GuestFault, OutOfMemory, untagged
-from kvrm.memory.pages import PAGE, PAGE_SHIFT, Buffer, Image, Page, PagePool
+from kvrm.memory.pages import HOST, PAGE, PAGE_SHIFT, Buffer, Image, Page, PagePool
 from kvrm.memory.regions import Prot, Region, RegionList, differences
 from kvrm.memory.table import ENTRIES, VA_BITS, W_BIT, PageTable
 
@@ -153,13 +152,13 @@ class Memory:
         """
         offset = address & _OFFSET
         if not 0 < length <= PAGE - offset:
-            self._require(address, length, kind)
-            return b"".join([self.read(piece, size, kind) for piece, _, size in _pieces(address, length)])
+            return b"".join([HOST[part] for part in self._parts(address, length, kind)])
         index = (address & _UNTAGGED) >> PAGE_SHIFT
         entry = self._entries[index] if index < ENTRIES else 0
         if not entry & kind:
             entry = self.resolve(address, kind)
-        return string_at((entry & -PAGE) + offset, length)
+        host = (entry & -PAGE) + offset
+        return HOST[host : host + length].tobytes()
 
     def write(self, address: int, data: Buffer) -> None:
         """Write `data` at `address` as the guest would: all of it or nothing.
@@ -169,18 +168,18 @@ class Memory:
         data = bytes(data)
         offset, length = address & _OFFSET, len(data)
         if not 0 < length <= PAGE - offset:
-            self._require(address, length, AccessKind.WRITE)
-            pieces = list(_pieces(address, length))
-            for piece, _, _ in pieces:
-                self.resolve(piece, AccessKind.WRITE)
-            for piece, done, size in pieces:
-                self.write(piece, data[done : done + size])
+            done = 0
+            for part in self._parts(address, length, AccessKind.WRITE):
+                size = part.stop - part.start
+                HOST[part] = data[done : done + size]
+                done += size
             return
         index = (address & _UNTAGGED) >> PAGE_SHIFT
         entry = self._entries[index] if index < ENTRIES else 0
         if not entry & W_BIT:
             entry = self.resolve(address, AccessKind.WRITE)
-        memmove((entry & -PAGE) + offset, data, length)
+        host = (entry & -PAGE) + offset
+        HOST[host : host + length] = data
 
     def read_cstring(self, address: int, limit: int = 32 * PAGE) -> bytes:
         """The bytes from `address` up to the first zero byte, without it.
@@ -229,8 +228,8 @@ class Memory:
         for piece, _, size in _pieces(address, length):
             index, region = self._locate(piece)
             page = self._pages.get(index)
-            host = page.address if page else region.page_at(index << PAGE_SHIFT)
-            parts.append(string_at(host + (piece & _OFFSET), size))
+            host = (page.address if page else region.page_at(index << PAGE_SHIFT)) + (piece & _OFFSET)
+            parts.append(HOST[host : host + size].tobytes())
         return b"".join(parts)
 
     def poke(self, address: int, data: Buffer) -> None:
@@ -246,7 +245,7 @@ class Memory:
             for piece, done, size in _pieces(address, len(data))
         ]
         for host, done, size in targets:
-            memmove(host, data[done : done + size], size)
+            HOST[host : host + size] = data[done : done + size]
         start = address & _UNTAGGED
         if data:
             self._notify([(start & -PAGE, (start + len(data) + _OFFSET) & -PAGE)])
@@ -336,6 +335,18 @@ class Memory:
         region = self._regions.find(index << PAGE_SHIFT)
         assert region is not None
         return index, region
+
+    def _parts(self, address: int, length: int, kind: AccessKind) -> list[slice]:
+        """Where a range is in `HOST`, page by page, once it is known that `kind` may access all of it."""
+        self._require(address, length, kind)
+        parts: list[slice] = []
+        for piece, _, size in _pieces(address, length):
+            entry = self._entries[(piece & _UNTAGGED) >> PAGE_SHIFT]
+            if not entry & kind:
+                entry = self.resolve(piece, kind)
+            host = (entry & -PAGE) + (piece & _OFFSET)
+            parts.append(slice(host, host + size))
+        return parts
 
     def _require(self, address: int, length: int, kind: AccessKind, anyhow: bool = False) -> None:
         """Raise GuestFault at the first byte that `kind` may not access (`anyhow`: that is not mapped)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_right
 from collections.abc import Set
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,12 +31,30 @@ CHUNK_PAGES = 31
 SLICE = 100_000_000
 """Instructions between two looks at the host's signals."""
 
+REASONS = {int(reason): reason for reason in Reason}
+OUT_OF_BUDGET, SYSTEM_CALL = Exit(ExitKind.BUDGET), Exit(ExitKind.SVC)
 SIMPLE = {
-    Reason.SVC: ExitKind.SVC,
-    Reason.BRK: ExitKind.BRK,
-    Reason.UNDEFINED: ExitKind.UNDEFINED,
-    Reason.BREAKPOINT: ExitKind.BREAKPOINT,
+    Reason.SVC: SYSTEM_CALL,
+    Reason.BRK: Exit(ExitKind.BRK),
+    Reason.UNDEFINED: Exit(ExitKind.UNDEFINED),
+    Reason.BREAKPOINT: Exit(ExitKind.BREAKPOINT),
 }
+"""Exits that ask for nothing to be done, as they are with a value of 0."""
+
+_SVC = int(Reason.SVC)
+_REASON, _IP, _PC, _ADDRESS, _REMAINING, _HORIZON, _CODE_TABLE = (
+    offset >> 3
+    for offset in (
+        layout.REASON,
+        layout.IP,
+        layout.PC,
+        layout.ADDRESS,
+        layout.REMAINING,
+        layout.HORIZON,
+        layout.CODE_TABLE,
+    )
+)
+"""Indices of the state's words that every entry or exit uses."""
 
 
 class Interpreter:
@@ -47,6 +66,7 @@ class Interpreter:
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state, self._memory, self._features = state, memory, features
+        self._words = state.words
         self._library = library()
         self._reference = Reference(state, memory, features)
         self._code = PageTable()
@@ -71,38 +91,44 @@ class Interpreter:
     @property
     def retired(self) -> int:
         """Instructions retired so far."""
-        return self._state.get(layout.HORIZON) - self._state.get(layout.REMAINING)
+        return self._words[_HORIZON] - self._words[_REMAINING]
 
     @retired.setter
     def retired(self, value: int) -> None:
-        self._state.set(layout.HORIZON, value + self._state.get(layout.REMAINING))
+        self._words[_HORIZON] = value + self._words[_REMAINING]
 
     def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
         """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
-        s = self._state
-        end = self.retired + budget
-        s.set(layout.CODE_TABLE, self._code.address)
-        self._set_breakpoints(breakpoints)
-        if budget and s.pc in breakpoints:
+        words = self._words
+        ahead, end = budget, self.retired + budget
+        words[_CODE_TABLE] = self._code.address
+        if breakpoints != self._breaks:
+            self._set_breakpoints(breakpoints)
+        if budget and self._state.pc in breakpoints:
             left = self._step()
             if left is not None:
                 return left
-        while self.retired < end:
-            self._enter(min(end - self.retired, SLICE))
-            left = self._serve(Reason(s.get(layout.REASON)))
+            ahead = end - self.retired
+        while ahead > 0:
+            self._enter(min(ahead, SLICE))
+            reason = words[_REASON]
+            if reason == _SVC and not words[_ADDRESS]:
+                return SYSTEM_CALL
+            left = self._serve(REASONS[reason])
             if left is not None:
                 return left
-        return Exit(ExitKind.BUDGET)
+            ahead = end - self.retired
+        return OUT_OF_BUDGET
 
     def _enter(self, budget: int) -> None:
-        s = self._state
+        s, words = self._state, self._words
         self._refresh()
-        s.set(layout.HORIZON, self.retired + budget)
-        s.set(layout.REMAINING, budget)
-        s.set(layout.PC, s.pc)
+        words[_HORIZON] += budget - words[_REMAINING]
+        words[_REMAINING] = budget
+        words[_PC] = s.pc
         self._library.enter(s.address)
-        ip = s.get(layout.IP)
-        s.pc = self._pc_of(ip) if ip else s.get(layout.PC)
+        ip = words[_IP]
+        s.pc = self._pc_of(ip) if ip else words[_PC]
 
     def record(self, count: int) -> list[int]:
         """Run at most `count` instructions, one by one; the addresses of those that retired.
@@ -133,9 +159,10 @@ class Interpreter:
 
     def _serve(self, reason: Reason) -> Exit | None:
         """Do what the handler left for; an Exit if the caller must act, None to go on."""
-        s = self._state
         if reason in SIMPLE:
-            return Exit(SIMPLE[reason], value=s.get(layout.ADDRESS))
+            value = self._words[_ADDRESS]
+            return replace(SIMPLE[reason], value=value) if value else SIMPLE[reason]
+        s = self._state
         try:
             if reason is Reason.MEMORY:
                 self._memory.resolve(s.get(layout.ADDRESS), AccessKind(s.get(layout.KIND)))

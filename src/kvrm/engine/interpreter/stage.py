@@ -124,7 +124,8 @@ class HandlerStage(Context):
             event, value = self._event
             retires = event in (Event.SVC, Event.CODE_WRITE)
             left = f.e.sub(f.budget, ir.Constant(I64, int(retires)))
-            f.leave(EVENTS[event], following if retires else f.ip, left, ADDRESS=self.value(value))
+            pc = self.value(self.pc + 4 * retires)
+            f.leave(EVENTS[event], None, left, ADDRESS=self.value(value), PC=pc)
         elif self._next is None:
             f.advance(following)
         else:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO
 
+from kvrm.engine import native
 from kvrm.engine.translator.compile import Compiled
 
 MOST = 64
@@ -81,7 +82,7 @@ class Background:
                 _write(process.stdin, self._jobs.get())
 
     def _receive(self, answers: BinaryIO) -> None:
-        with contextlib.suppress(EOFError):
+        with contextlib.suppress(EOFError, pickle.UnpicklingError):
             while True:
                 self._answer(*_read(answers))
 
@@ -93,7 +94,13 @@ def _start() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # Whoever reads our standard error must not wait for a process that outlives us.
+        stderr=None if native.dumps() else subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
     )
 
 
@@ -107,7 +114,8 @@ def serve() -> None:
     jobs: SimpleQueue[Job | None] = SimpleQueue()
 
     def read() -> None:
-        with contextlib.suppress(EOFError):
+        # A guest that ends in the middle of a message leaves a part of one.
+        with contextlib.suppress(EOFError, pickle.UnpicklingError):
             while True:
                 jobs.put(_read(requests))
         jobs.put(None)
@@ -148,7 +156,7 @@ class _Worker:
             while self._end is None:
                 job = self._get(wait)
                 if job is None:
-                    self._end = time.monotonic() + LINGER
+                    self._end = time.monotonic() + (0 if native.dumps() else LINGER)
                 else:
                     self._waiting[job.engine] = job
                     wait = False

@@ -217,10 +217,14 @@ def ppoll(process: Process, fds: int, count: int, timeout: int, mask: int, size:
     if count > process.limit(abi.RLIMIT_NOFILE)[0]:
         raise Failure(Errno.EINVAL)
     wait = process.timespec(timeout) if timeout else None
-    entries = list(POLLFD.iter_unpack(process.memory.read(fds, count * POLLFD.size)))
-    results = [(fd, events, _events(process, fd, events)) for fd, events, _ in entries]
-    process.memory.write(fds, b"".join(POLLFD.pack(*result) for result in results))
-    ready = sum(1 for _, _, found in results if found)
+    entries = bytearray(process.memory.read(fds, count * POLLFD.size))
+    ready = 0
+    for offset in range(0, len(entries), POLLFD.size):
+        fd, events, _ = POLLFD.unpack_from(entries, offset)
+        found = _events(process, fd, events)
+        POLLFD.pack_into(entries, offset, fd, events, found)
+        ready += found != 0
+    process.memory.write(fds, entries)
     if not ready:
         _idle(process, wait)
     return ready

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
@@ -23,47 +23,44 @@ Pieces = list[tuple[int, int]]
 
 def read(process: Process, fd: int, buffer: int, count: int) -> int:
     """Read from the current offset."""
-    file = _readable(process, fd)
-    return _into_guest(process, file, [(buffer, count)], lambda size, done: file.read(process, size), True)
+    return _into_guest(process, _readable(process, fd), [(buffer, count)])
 
 
 def readv(process: Process, fd: int, vector: int, count: int) -> int:
     """Read into several buffers."""
-    file = _readable(process, fd)
-    pieces = _vector(process, vector, count)
-    return _into_guest(process, file, pieces, lambda size, done: file.read(process, size), True)
+    return _into_guest(process, _readable(process, fd), _vector(process, vector, count))
 
 
 def pread64(process: Process, fd: int, buffer: int, count: int, offset: int) -> int:
     """Read at an offset; the current one stays."""
-    return _read_at(process, fd, [(buffer, count)], offset)
+    return _into_guest(process, _readable(process, fd), [(buffer, count)], _checked(offset))
 
 
 def preadv(process: Process, fd: int, vector: int, count: int, low: int, high: int) -> int:
     """Read at an offset into several buffers. On 64-bit systems the low half is the whole offset."""
-    return _read_at(process, fd, _vector(process, vector, count), low)
+    pieces = _vector(process, vector, count)
+    return _into_guest(process, _readable(process, fd), pieces, _checked(low))
 
 
 def write(process: Process, fd: int, buffer: int, count: int) -> int:
     """Write at the current offset."""
-    file = _writable(process, fd)
-    return _from_guest(process, [(buffer, count)], lambda data, done: file.write(process, data))
+    return _from_guest(process, _writable(process, fd), [(buffer, count)])
 
 
 def writev(process: Process, fd: int, vector: int, count: int) -> int:
     """Write several buffers."""
-    file = _writable(process, fd)
-    return _from_guest(process, _vector(process, vector, count), lambda data, done: file.write(process, data))
+    return _from_guest(process, _writable(process, fd), _vector(process, vector, count))
 
 
 def pwrite64(process: Process, fd: int, buffer: int, count: int, offset: int) -> int:
     """Write at an offset; the current one stays."""
-    return _write_at(process, fd, [(buffer, count)], offset)
+    return _from_guest(process, _writable(process, fd), [(buffer, count)], _checked(offset))
 
 
 def pwritev(process: Process, fd: int, vector: int, count: int, low: int, high: int) -> int:
     """Write several buffers at an offset."""
-    return _write_at(process, fd, _vector(process, vector, count), low)
+    pieces = _vector(process, vector, count)
+    return _from_guest(process, _writable(process, fd), pieces, _checked(low))
 
 
 def lseek(process: Process, fd: int, offset: int, whence: int) -> int:
@@ -77,7 +74,7 @@ def sendfile(process: Process, out_fd: int, in_fd: int, offset: int, count: int)
     if not isinstance(source, SeekableFile):
         raise Failure(Errno.EINVAL)
     start = _offset_at(process, offset) if offset else source.seek(0, abi.SEEK_CUR)
-    done = _between(process, lambda size, done: source.pread(size, start + done), sink, count)
+    done = _between(process, source, start, sink, count)
     if offset:
         process.memory.write(offset, DOUBLEWORD.pack(start + done))
     else:
@@ -99,6 +96,12 @@ def copy_file_range(
 def _offset_at(process: Process, pointer: int) -> int:
     offset: int = DOUBLEWORD.unpack(process.memory.read(pointer, 8))[0]
     if offset > _MAX_OFFSET:
+        raise Failure(Errno.EINVAL)
+    return offset
+
+
+def _checked(offset: int) -> int:
+    if not 0 <= offset <= _MAX_OFFSET:
         raise Failure(Errno.EINVAL)
     return offset
 
@@ -137,64 +140,55 @@ def _blocks(pieces: Pieces) -> Iterator[tuple[int, int]]:
             yield address + start, min(_BLOCK, size - start)
 
 
-def _into_guest(
-    process: Process, file: OpenFile, pieces: Pieces, source: Callable[[int, int], bytes], moves: bool
-) -> int:
-    """Read until the buffers are full, or there is no more for now.
+def _into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | None = None) -> int:
+    """Read until the buffers are full, or there is no more for now; without `offset` the file's own moves.
 
-    `moves`: the source moves the offset of `file`. A file whose reads may wait is read once, whatever the
-    number of buffers.
+    A file whose reads may wait is read once, whatever the number of buffers.
     """
-    total = min(sum(size for _, size in pieces), abi.MAX_RW_COUNT)
-    if total == 0:
-        source(0, 0)
+    total = min(sum([size for _, size in pieces]), abi.MAX_RW_COUNT)
     done = 0
-    room = _Buffers(process, pieces)
-    while done < total:
+    while True:
         size = min(_BLOCK, total - done)
         data = b""
         try:
-            data = source(size, done)
-            room.put(data)
+            data = file.read(process, size) if offset is None else file.pread(size, offset + done)
+            _scatter(process, pieces, done, data)
         except (GuestFault, Failure, OSError):
-            if moves:
+            if offset is None:
                 file.unread(data)
             if done:
-                break
+                return done
             raise
         done += len(data)
-        if len(data) < size or file.waits:
-            break
-    return done
+        if len(data) < size or done == total or file.waits:
+            return done
 
 
-class _Buffers:
-    """Buffers of the guest, filled one after the other."""
-
-    def __init__(self, process: Process, pieces: Pieces) -> None:
-        self._memory = process.memory
-        self._pieces = pieces[::-1]
-
-    def put(self, data: bytes) -> None:
-        """Fill in `data`; GuestFault where the guest may not write."""
-        done = 0
-        while done < len(data):
-            address, size = self._pieces.pop()
-            part = data[done : done + size]
-            self._memory.write(address, part)
-            done += len(part)
-            if len(part) < size:
-                self._pieces.append((address + len(part), size - len(part)))
+def _scatter(process: Process, pieces: Pieces, skip: int, data: bytes) -> None:
+    """Fill buffers with `data`, from their byte `skip` on; GuestFault where the guest may not write."""
+    done = 0
+    for address, size in pieces:
+        if size <= skip:
+            skip -= size
+            continue
+        part = data[done : done + size - skip]
+        process.memory.write(address + skip, part)
+        done += len(part)
+        if done == len(data):
+            return
+        skip = 0
 
 
-def _from_guest(process: Process, pieces: Pieces, sink: Callable[[bytes, int], int]) -> int:
-    """Write until all is taken, or a write is short. A pipe that nobody reads any more sends SIGPIPE."""
-    if sum(size for _, size in pieces) == 0:
-        return 0
+def _from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | None = None) -> int:
+    """Write until all is taken, or a write is short; without `offset` at the file's own, which moves.
+
+    A pipe that nobody reads any more sends SIGPIPE.
+    """
     done = 0
     for address, size in _blocks(pieces):
         try:
-            taken = sink(process.memory.read(address, size), done)
+            data = process.memory.read(address, size)
+            taken = file.write(process, data) if offset is None else file.pwrite(process, data, offset + done)
         except BrokenPipeError:
             if done:
                 break
@@ -210,27 +204,13 @@ def _from_guest(process: Process, pieces: Pieces, sink: Callable[[bytes, int], i
     return done
 
 
-def _read_at(process: Process, fd: int, pieces: Pieces, offset: int) -> int:
-    file = _readable(process, fd)
-    if not 0 <= offset <= _MAX_OFFSET:
-        raise Failure(Errno.EINVAL)
-    return _into_guest(process, file, pieces, lambda size, done: file.pread(size, offset + done), False)
-
-
-def _write_at(process: Process, fd: int, pieces: Pieces, offset: int) -> int:
-    file = _writable(process, fd)
-    if not 0 <= offset <= _MAX_OFFSET:
-        raise Failure(Errno.EINVAL)
-    return _from_guest(process, pieces, lambda data, done: file.pwrite(process, data, offset + done))
-
-
-def _between(process: Process, source: Callable[[int, int], bytes], sink: OpenFile, count: int) -> int:
-    """Copy until `count` bytes are moved, the source ends, or the sink takes no more."""
+def _between(process: Process, source: OpenFile, start: int, sink: OpenFile, count: int) -> int:
+    """Copy from offset `start` on: `count` bytes, or until the source ends or the sink takes no more."""
     count = min(count, abi.MAX_RW_COUNT)
     done = 0
     while done < count:
         size = min(_BLOCK, count - done)
-        data = source(size, done)
+        data = source.pread(size, start + done)
         try:
             taken = sink.write(process, data) if data else 0
         except (Failure, OSError) as error:

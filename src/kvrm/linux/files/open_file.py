@@ -26,28 +26,22 @@ class OpenFile:
     """What open(2) makes. Descriptors made by dup share it.
 
     `flags` are the access mode and the status flags of the guest, `path` is what /proc/self/fd shows. A
-    method that does not apply fails as Linux would. Callers check `readable` and `writable`.
+    method that does not apply fails as Linux would. Callers check `readable` and `writable`: what the file
+    was opened for.
     """
 
     def __init__(self, flags: int, path: bytes, node: Node | None = None) -> None:
         self.flags = flags
         self.path = path
         self.node = node
+        access = flags & (abi.O_ACCMODE | abi.O_PATH)
+        self.readable = access in (abi.O_RDONLY, abi.O_RDWR)
+        self.writable = access in (abi.O_WRONLY, abi.O_RDWR)
 
     @property
     def waits(self) -> bool:
         """Whether a read may have to wait for somebody."""
         return False
-
-    @property
-    def readable(self) -> bool:
-        """Whether it was opened for reading."""
-        return self.flags & (abi.O_ACCMODE | abi.O_PATH) in (abi.O_RDONLY, abi.O_RDWR)
-
-    @property
-    def writable(self) -> bool:
-        """Whether it was opened for writing."""
-        return self.flags & (abi.O_ACCMODE | abi.O_PATH) in (abi.O_WRONLY, abi.O_RDWR)
 
     def copy(self, nodes: NodeCopies, memo: dict[int, object]) -> OpenFile:
         """A copy for a snapshot; `memo` holds the copies of what several files share."""
