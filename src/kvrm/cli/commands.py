@@ -5,7 +5,6 @@ Modules are imported inside the commands: a start should not pay for what it doe
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-
-class Engine(StrEnum):
-    """How code runs."""
-
-    reference = "reference"
-    interpreter = "interpreter"
 
 
 def _print_version(wanted: bool) -> None:
@@ -57,7 +49,7 @@ def _options(version: Annotated[bool, Version] = False) -> None:
 def run(
     program: Program,
     args: Annotated[list[str] | None, typer.Argument(metavar="ARGS...", help="Passed on untouched.")] = None,
-    engine: Annotated[Engine | None, typer.Option(help="How code runs.", show_default=False)] = None,
+    engine: Annotated[str | None, _option("NAME", "How code runs (docs/cli.md); default tiered.")] = None,
     root: Annotated[Path | None, _directory("The guest sees DIR as /, read-only.")] = None,
     rw: Annotated[Path | None, _directory("The guest may write to DIR.")] = None,
     features: Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")] = None,
@@ -72,7 +64,7 @@ def run(
     return run_program(
         program,
         args or [],
-        engine=engine.value if engine else None,
+        engine=engine,
         root=root,
         rw=rw,
         features=features,

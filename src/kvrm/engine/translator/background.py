@@ -11,17 +11,19 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kvrm.engine import native
 from kvrm.engine.translator.compile import Compiled
+
+if TYPE_CHECKING:
+    import subprocess
 
 MOST = 64
 """Regions that one trace can ask for."""
@@ -91,6 +93,8 @@ class Background:
 
 
 def _start() -> subprocess.Popen[bytes]:
+    import subprocess  # not for starts that need no process
+
     command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
