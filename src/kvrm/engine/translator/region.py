@@ -77,6 +77,11 @@ class Region:
                 before.setdefault(other, []).append(pc)
         return {pc: only[0] for pc, only in before.items() if len(only) == 1 and pc != self.entry}
 
+    @property
+    def loops(self) -> bool:
+        """Whether there is a cycle."""
+        return len(self.checked()) > 1 or any(self.entry in self.successors(pc) for pc in self.order())
+
     def checked(self) -> dict[int, int]:
         """The blocks that must look at the budget, the entry and those that close cycles.
 

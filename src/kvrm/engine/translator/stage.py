@@ -51,7 +51,7 @@ class _RegionStage(Context):
             for r, w in flow.widths.items():
                 widths[r] = max(w, widths.get(r, 0))
         self._registers = Registers(self, self.e, self.state, widths)
-        self._accesses = Accesses(self, self.e, self._registers, len(region.checked()) > 1)
+        self._accesses = Accesses(self, self.e, self._registers, region.loops)
         self._budget = self._registers.slot("budget", I64, self._f.budget)
         self._target = self._registers.slot("target", I64)
         self._heads = {pc: self._f.fn.append_basic_block(f"at_{pc:x}_") for pc in region.order()}
