@@ -7,21 +7,11 @@ for a guest that touches 10 MiB, beside one that touches almost none.
 from __future__ import annotations
 
 import argparse
-import statistics
-import tempfile
 from pathlib import Path
 
-from measure import REPOSITORY, Cost, kvrm_command, run, write_results
+from measure import REPOSITORY, Samples, cache, kvrm_run, succeeded, write_results
 
 MIB = 1 << 20
-
-
-def timed(program: Path, *arguments: str, cache: str) -> Cost:
-    """One run, with its own cache directory."""
-    cost = run(kvrm_command("run", str(program), *arguments), KVRM_CACHE=cache)
-    if cost.code:
-        raise SystemExit(f"{program.name}: kvrm returned {cost.code}: {cost.stderr.strip()}")
-    return cost
 
 
 def main() -> None:
@@ -29,22 +19,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--program", type=Path, default=guests / "hello", help="what to start")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engine", help="KVRM's default if not given")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as cache:
-        first = timed(options.program, cache=cache)
-        later = [timed(options.program, cache=cache) for _ in range(options.rounds)]
-        timed(guests / "primes", "100", cache=cache)
-        small = timed(guests / "primes", "100", cache=cache)
-        large = timed(guests / "primes", str(10 * MIB), cache=cache)
-    second = statistics.median(cost.wall for cost in later)
+    start = kvrm_run(options.engine, str(options.program))
+    primes = kvrm_run(options.engine, str(guests / "primes"))
+    later = Samples()
+    with cache() as directory:
+        first = succeeded(start, KVRM_CACHE=directory)
+        for _ in range(options.rounds):
+            later.add(succeeded(start, KVRM_CACHE=directory))
+        succeeded([*primes, "100"], KVRM_CACHE=directory)
+        small = succeeded([*primes, "100"], KVRM_CACHE=directory)
+        large = succeeded([*primes, str(10 * MIB)], KVRM_CACHE=directory)
+    wall, cpu = later.median("wall"), later.median("cpu")
     print(f"first start   {first.wall:.2f} s: {first.stderr.strip() or 'it printed nothing'}")
-    print(f"later starts  {second:.3f} s (median of {options.rounds})")
+    print(f"later starts  {wall:.3f} s, CPU {cpu:.3f} s (medians of {options.rounds})")
     print(f"resident      {small.resident / MIB:.0f} MiB; {large.resident / MIB:.0f} MiB with 10 MiB touched")
     results = {
         "program": options.program.name,
+        "engine": options.engine or "default",
         "first_wall": first.wall,
+        "first_cpu": first.cpu,
         "first_stderr": first.stderr,
-        "later_wall": [cost.wall for cost in later],
+        "later_wall": later.wall,
+        "later_cpu": later.cpu,
         "resident_small": small.resident,
         "resident_10_mib": large.resident,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Registers:
     """What `Process` needs of a machine's state."""
 
     def __init__(self) -> None:
-        self.x = [0] * 31
+        self.x = self.words = array("Q", bytes(31 * 8))
         self.pc = 0
         self.sp = 0
 

@@ -6,11 +6,14 @@ import hashlib
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from linux_tools import Elf
 
 
 def kvrm(*arguments: str | Path, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
@@ -72,12 +75,15 @@ def test_arguments_behind_the_program_are_the_guests(examples: Path) -> None:
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("engine", ["reference", "interpreter"])
+@pytest.mark.parametrize("engine", ["reference", "interpreter", "tiered"])
 def test_stats_is_one_line_of_json(examples: Path, engine: str) -> None:
     done = kvrm("run", "--engine", engine, "--stats", examples / "hello")
     stats = json.loads(done.stderr)
-    assert stats.keys() == {"retired", "seconds", "ips", "stop"}
+    assert stats.keys() == {"retired", "seconds", "ips", "stop", "instructions", "time", "regions", "calls"}
     assert (stats["retired"], stats["stop"]) == (8, "exit")
+    assert sum(stats["instructions"].values()) == 8
+    assert sum(stats["time"].values()) == pytest.approx(stats["seconds"], abs=1e-4)
+    assert stats["calls"] == {"write": 1, "exit_group": 1}
 
 
 @pytest.mark.parametrize(
@@ -109,6 +115,21 @@ def test_the_budget_stops_an_endless_guest(examples: Path) -> None:
     line, stats = done.stderr.decode().splitlines()
     assert line.startswith("kvrm: ")
     assert json.loads(stats)["retired"] == 100_000
+
+
+ATOMIC = (0xD2800000, 0xF82003E1, 0xD2800BA8, 0xD4000001)  # mov x0, #0; ldadd x0, x1, [sp]; exit(0)
+
+
+@pytest.mark.parametrize(
+    ("features", "code"), [([], 0), (["armv8.0"], 128 + 4), (["armv8.0,FEAT_LSE"], 0), (["all"], 0)]
+)
+def test_features_decide_what_is_allocated(tmp_path: Path, features: list[str], code: int) -> None:
+    code_at_entry = {0x800: struct.pack("<4I", *ATOMIC)}
+    (tmp_path / "atomic").write_bytes(Elf(patches=code_at_entry).data())
+    options = [option for name in features for option in ("--features", name)]
+    done = kvrm("run", *options, tmp_path / "atomic")
+    assert done.returncode == code
+    assert not code or "f82003e1" in complaint(done)
 
 
 def test_environment_is_empty_but_for_what_is_asked(guest_root: Path) -> None:
@@ -195,7 +216,13 @@ HELLO = Path(__file__).parent.parent / "examples/guests/bin/hello"
         ["run", "--max-instructions", "many", HELLO],
         ["run", "--root", "no-such-directory", HELLO],
         ["run", "--env", "=x", HELLO],
+        ["run", "--features", "cortex-m0", HELLO],
+        ["run", "--features", "armv8.0,FEAT_SVE", HELLO],
+        ["run", "--features", "", HELLO],
         ["run", "--unknown", HELLO],
+        ["profile"],
+        ["profile", "no-such-file"],
+        ["profile", "--top", "-1", HELLO],
         ["where"],
         ["where", "xyz"],
         ["where", "0x123456789"],

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kvrm.isa.a64 import definitions
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -45,7 +47,22 @@ def test_every_switch_is_documented() -> None:
     assert documented == used
 
 
-def test_generated_pages_are_current() -> None:
+def test_every_definition_is_in_one_class_of_the_manuals_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    from encoding_index import GROUPS
+
+    classes = [(c.title, cube) for group in GROUPS.values() for c in group for cube in c.cubes]
+    used = set()
+    for d in definitions:
+        own = [(title, cube & part) for title, cube in classes for part in d.cubes() if cube.meets(part)]
+        assert len({title for title, _ in own}) == 1, d.key
+        assert sum(common.size for _, common in own) == sum(part.size for part in d.cubes()), d.key
+        used.add(own[0][0])
+    assert used == {c.title for group in GROUPS.values() for c in group if c.defined}
+
+
+def test_generated_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
     pages = runpy.run_path(str(DOCS / "generate.py"))["PAGES"]
     stale = [name for name, make in pages.items() if (DOCS / name).read_text() != make()]
     assert not stale, "run docs/generate.py"
@@ -78,7 +95,7 @@ def test_ci_runs_the_readmes_test_command() -> None:
 def test_command_line_options_are_documented() -> None:
     source = (REPOSITORY / "src/kvrm/cli/commands.py").read_text()
     run = source[source.index("def run(") : source.index("def demo(")]
-    options = re.findall(r"^    (\w+): Annotated", run, re.MULTILINE)
+    options = re.findall(r"^    (\w+): .* = ", run, re.MULTILINE)
     page = (DOCS / "cli.md").read_text()
     missing = [name for name in options if name != "args" and f"--{name.replace('_', '-')}" not in page]
     assert "max_instructions" in options and not missing

@@ -36,7 +36,7 @@ class TestSnapshots:
         guest.call("write", write, "piped", 5)
         guest.call("read", 0, BUFFER, 9)
         guest.call("write", 1, "before", 6)
-        memory, state = guest.memory.snapshot(), list(guest.state.x)
+        memory, state = guest.memory.snapshot(), guest.state.x[:]
         snapshot = guest.process.snapshot()
         observed = []
         for _ in range(3):

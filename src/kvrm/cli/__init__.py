@@ -1,4 +1,4 @@
-"""The command line: `kvrm run`, `kvrm demo`, `kvrm where`, `kvrm disasm`."""
+"""The command line: `kvrm run`, `kvrm profile`, `kvrm demo`, `kvrm where`, `kvrm disasm`."""
 
 from __future__ import annotations
 

@@ -39,6 +39,15 @@ Version = typer.Option("--version", callback=_print_version, is_eager=True, help
 Program = Annotated[Path, typer.Argument(metavar="PROGRAM", help="An AArch64 Linux program.")]
 Place = "ADDRESS|SYMBOL"
 
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS...", help="Passed on untouched.")]
+Engine = Annotated[str | None, _option("NAME", "How code runs (docs/cli.md); default tiered.")]
+Root = Annotated[Path | None, _directory("The guest sees DIR as /, read-only.")]
+Writable = Annotated[Path | None, _directory("The guest may write to DIR.")]
+Features = Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")]
+Budget = Annotated[int | None, _option("N", "Stop after N instructions.", min=0)]
+Environment = Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")]
+FpFlags = Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")]
+
 
 @app.callback()
 def _options(version: Annotated[bool, Version] = False) -> None:
@@ -48,31 +57,59 @@ def _options(version: Annotated[bool, Version] = False) -> None:
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     program: Program,
-    args: Annotated[list[str] | None, typer.Argument(metavar="ARGS...", help="Passed on untouched.")] = None,
-    engine: Annotated[str | None, _option("NAME", "How code runs (docs/cli.md); default tiered.")] = None,
-    root: Annotated[Path | None, _directory("The guest sees DIR as /, read-only.")] = None,
-    rw: Annotated[Path | None, _directory("The guest may write to DIR.")] = None,
-    features: Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")] = None,
-    max_instructions: Annotated[int | None, _option("N", "Stop after N instructions.", min=0)] = None,
-    env: Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")] = None,
+    args: Arguments = None,
+    engine: Engine = None,
+    root: Root = None,
+    rw: Writable = None,
+    features: Features = None,
+    max_instructions: Budget = None,
+    env: Environment = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print a line of JSON on stderr.")] = False,
-    fp_flags: Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")] = False,
+    fp_flags: FpFlags = False,
 ) -> int:
     """Run a program; the exit code is the guest's, or 128 + n after signal n or a fault, or 124 after N."""
-    from kvrm.cli.run import run_program
+    from kvrm.cli.run import Options, run_program
 
-    return run_program(
-        program,
-        args or [],
+    options = Options(
         engine=engine,
         root=root,
         rw=rw,
         features=features,
         max_instructions=max_instructions,
         env=env or [],
-        stats=stats,
         fp_flags=fp_flags,
     )
+    return run_program(program, args or [], options, stats=stats)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def profile(
+    program: Program,
+    args: Arguments = None,
+    engine: Engine = None,
+    root: Root = None,
+    rw: Writable = None,
+    features: Features = None,
+    max_instructions: Budget = None,
+    env: Environment = None,
+    fp_flags: FpFlags = False,
+    top: Annotated[int, _option("N", "Show the N hottest of everything; 5.", min=0)] = 5,
+    json: Annotated[Path | None, _option("FILE", "Write all of it to FILE.", dir_okay=False)] = None,
+) -> int:
+    """Run a program as `kvrm run` does, then say on stderr where its time went."""
+    from kvrm.cli.profile import profile_program
+    from kvrm.cli.run import Options
+
+    options = Options(
+        engine=engine,
+        root=root,
+        rw=rw,
+        features=features,
+        max_instructions=max_instructions,
+        env=env or [],
+        fp_flags=fp_flags,
+    )
+    return profile_program(program, args or [], options, top=top, json_file=json)
 
 
 @app.command()

@@ -33,7 +33,12 @@ def _lines(image: Image, code: Code, low: int, high: int) -> Iterator[str]:
             yield f"\n{address:016x} <{image.symbols[address]}>:\n"
         offset = address - code.start
         word = int.from_bytes(code.data[offset : offset + 4], "little")
-        text = disassemble(word, address) or f".inst {word:#010x}"
-        if (target := TO_LABEL.match(text)) and (label := image.describe(int(target[1], 16))):
-            text += f" <{label}>"
-        yield f"{address:8x}:  {word:08x}  {text}\n"
+        yield f"{address:8x}:  {word:08x}  {instruction_text(image, word, address)}\n"
+
+
+def instruction_text(image: Image, word: int, address: int, bias: int = 0) -> str:
+    """The assembly of a word, with the symbol that it goes to; `bias` is where memory has the program."""
+    text = disassemble(word, address) or f".inst {word:#010x}"
+    target = TO_LABEL.match(text)
+    label = image.describe(int(target[1], 16) - bias) if target else ""
+    return f"{text} <{label}>" if label else text

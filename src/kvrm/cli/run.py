@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import kvrm
@@ -14,20 +15,29 @@ from kvrm.cli.exits import Exit
 from kvrm.isa.features import ALL, SETS
 
 
-def run_program(
-    program: Path,
-    arguments: Sequence[str],
-    *,
-    engine: str | None,
-    root: Path | None,
-    rw: Path | None,
-    features: str | None,
-    max_instructions: int | None,
-    env: Sequence[str],
-    stats: bool,
-    fp_flags: bool,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a guest is run: the options that `kvrm run` and `kvrm profile` share."""
+
+    engine: str | None
+    root: Path | None
+    rw: Path | None
+    features: str | None
+    max_instructions: int | None
+    env: Sequence[str]
+    fp_flags: bool
+
+
+def run_program(program: Path, arguments: Sequence[str], options: Options, *, stats: bool) -> int:
     """Run `program` on this process' standard files; return the exit code. Raises `kvrm.KvrmError`."""
+    machine, result = run_guest(program, arguments, options)
+    if stats:
+        print(statistics(machine, result), file=sys.stderr)
+    return exit_code(result)
+
+
+def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tuple[kvrm.Machine, kvrm.Result]:
+    """Run `program` on this process' standard files, and complain of it if it did not exit."""
     # Python would see Ctrl-C only when the native code returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with (
@@ -38,22 +48,20 @@ def run_program(
         machine = kvrm.Machine(
             program,
             args=arguments,
-            env=environment(env),
+            env=environment(options.env),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            engine=engine,
-            root=root,
-            rw=rw,
-            features=None if features is None else feature_names(features),
-            fp_flags=fp_flags,
+            engine=options.engine,
+            root=options.root,
+            rw=options.rw,
+            features=None if options.features is None else feature_names(options.features),
+            fp_flags=options.fp_flags,
         )
-        result = machine.run(max_instructions=max_instructions)
+        result = machine.run(max_instructions=options.max_instructions)
     if result.stop is not kvrm.Stop.EXIT:
         print("kvrm:", result.message, file=sys.stderr)
-    if stats:
-        print(statistics(result), file=sys.stderr)
-    return exit_code(result)
+    return machine, result
 
 
 def environment(settings: Sequence[str]) -> dict[str, str]:
@@ -97,13 +105,23 @@ def exit_code(result: kvrm.Result) -> int:
     return Exit.SIGNAL + (result.signal or 0)
 
 
-def statistics(result: kvrm.Result) -> str:
-    """One line of JSON: instructions retired, seconds, instructions per second, stop reason."""
+def statistics(machine: kvrm.Machine, result: kvrm.Result) -> str:
+    """One line of JSON: what the run was, how its instructions and seconds were spent, system calls."""
+    profile = machine.profile
+    tiers = profile.tiers
     return json.dumps(
         {
             "retired": result.retired,
             "seconds": round(result.seconds, 6),
             "ips": round(result.ips),
             "stop": result.stop.name.lower(),
+            "instructions": {name: tier.instructions for name, tier in tiers.items() if tier.instructions},
+            "time": {name: round(tier.seconds, 6) for name, tier in tiers.items()},
+            "regions": {
+                "compiled": profile.compiled,
+                "cached": profile.cached,
+                "compile_seconds": round(profile.compile_seconds, 6),
+            },
+            "calls": {call.name: call.count for call in profile.calls},
         }
     )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Set
 from typing import Any, TextIO
 
+from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.reference import Reference
 from kvrm.isa.a64 import decode, disassemble
@@ -32,6 +33,12 @@ class Tracer:
     ) -> None:
         self._engine, self._state, self._memory = engine, state, memory
         self._topics, self._start, self._out = topics, start, out or sys.stderr
+
+    @property
+    def account(self) -> Account:
+        """That of the engine."""
+        account: Account = self._engine.account
+        return account
 
     @property
     def retired(self) -> int:

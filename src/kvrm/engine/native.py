@@ -23,10 +23,11 @@ def dumps() -> frozenset[str]:
     return asked
 
 
-def dump(stage: str, text: str) -> None:
-    """Print `text` on standard error if KVRM_DUMP names its stage."""
+def dump(stage: str, text: str, heading: str = "") -> None:
+    """Print `text` on standard error, below its stage and a heading, if KVRM_DUMP names the stage."""
     if stage in dumps():
-        print(f"; ---- {stage}\n{text}", file=sys.stderr)
+        lines = [f"; ---- {stage}", *(f"; {line}" for line in heading.splitlines()), text]
+        print("\n".join(lines), file=sys.stderr)
 
 
 def target_machine() -> llvm.TargetMachine:
@@ -50,20 +51,23 @@ def host_is_x86() -> bool:
     return str(target_machine().triple).startswith("x86_64")
 
 
-def compile_object(text: str) -> bytes:
-    """Object code of a module given as LLVM text, verified and optimised. Threads may call this."""
+def compile_object(text: str, heading: str = "") -> bytes:
+    """Object code of a module given as LLVM text, verified and optimised. Threads may call this.
+
+    `heading` says in KVRM_DUMP's output what it is.
+    """
     machine = target_machine()
     module = llvm.parse_assembly(text, context=llvm.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
-    dump("stage", text)
+    dump("stage", text, heading)
     options = llvm.PipelineTuningOptions(speed_level=2)
     options.slp_vectorization = options.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     if dumps():
-        dump("opt", str(module))
-        dump("asm", machine.emit_assembly(module))
+        dump("opt", str(module), heading)
+        dump("asm", machine.emit_assembly(module), heading)
     return bytes(machine.emit_object(module))
 
 

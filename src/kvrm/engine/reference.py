@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Set
 from functools import cached_property
 
+from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Decoded
@@ -181,6 +183,7 @@ class ReferenceEngine:
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state = state
         self._reference = Reference(state, memory, features)
+        self.account = Account()
         self.retired = 0
 
     def prepare(self) -> None:
@@ -196,9 +199,11 @@ class ReferenceEngine:
             first = False
             self._state.set(layout.HORIZON, self.retired)
             self._state.set(layout.REMAINING, 0)
+            pc, began = self._state.pc, time.perf_counter()
             left = self._reference.step()
-            if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
-                self.retired += 1
+            retires = left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE)
+            self.retired += retires
+            self.account.stepped(pc, retires, time.perf_counter() - began, 0)
             if left is not None and left.kind is not ExitKind.CODE_WRITE:
                 return left
             if left is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Set
 
+from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.reference import ReferenceEngine
@@ -43,8 +44,9 @@ class Stress:
         self._native = [_Interpreter(state, memory, features), _Translator(state, memory, features)]
         reference = _Reference(state, memory, features)
         reference.changed = self._code_written
+        self.account = reference.account = Account()
         for native in self._native:
-            native.changed = self._code_written
+            native.changed, native.account = self._code_written, self.account
         self._engines: list[Interpreter | ReferenceEngine] = [reference, *self._native * 3]
         self._random = random.Random(0)
         self.retired = 0

@@ -81,11 +81,16 @@ def load(
     return Loaded(entry, sp, _page_up(program.end + bias), auxv)
 
 
+def load_bias(program: Executable) -> int:
+    """What is added to the addresses in a file to get those in memory."""
+    if not program.position_independent:
+        return 0
+    return (PIE_BASE & -program.align or program.align) - program.start
+
+
 def _map_image(memory: Memory, program: Executable, path: bytes) -> int:
     """Map all segments; returns what to add to the addresses in the file."""
-    bias = 0
-    if program.position_independent:
-        bias = (PIE_BASE & -program.align or program.align) - program.start
+    bias = load_bias(program)
     if program.end + bias > MMAP_TOP:
         raise ProgramError(f"{_text(path)}: the program does not fit below the stack at {MMAP_TOP:#x}")
     image = Image(program.data, _text(path))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from kvrm.debug.switches import trace_switch
 from kvrm.engine.exits import ExitKind
@@ -19,6 +19,10 @@ from kvrm.machine.result import Fault, Result, Stop
 from kvrm.machine.state import State
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AlignmentFault, GuestFault, Memory, OutOfMemory, Prot, Snapshot
+
+if TYPE_CHECKING:
+    from kvrm.debug.profile import Profile
+    from kvrm.engine.account import Account
 
 ENGINES = {
     "tiered": "kvrm.engine.translator.engine:Translator",
@@ -36,6 +40,7 @@ class Engine(Protocol):
     """What the Machine needs of an engine."""
 
     retired: int
+    account: Account
 
     def run(self, budget: int, breakpoints: set[int] = ...) -> Any:
         """Run at most `budget` instructions and say why it came back (`kvrm.engine.exits.Exit`)."""
@@ -99,6 +104,7 @@ class Machine:
             self.state.set_system(register, value)
         self._process = None
         self._over: Result | None = None
+        self._seconds = 0.0
         if program is not None:
             from kvrm.linux import Process
 
@@ -220,6 +226,13 @@ class Machine:
         count: int = self._engine.retired
         return count
 
+    @property
+    def profile(self) -> Profile:
+        """Where instructions and seconds of all runs so far went (docs/translator.md)."""
+        from kvrm.debug.profile import make_profile
+
+        return make_profile(self._engine.account, self._seconds, self._memory.peek, self.features)
+
     def run(self, max_instructions: int | None = None) -> Result:
         """Run until something stops it, at most `max_instructions` retired instructions.
 
@@ -232,8 +245,12 @@ class Machine:
             return self._over
         began, before = time.perf_counter(), self.retired
         end = before + (UNLIMITED if max_instructions is None else max_instructions)
-        outcome = self._run_to(end)
-        result = self._result(outcome, self.retired - before, time.perf_counter() - began)
+        try:
+            outcome = self._run_to(end)
+        finally:
+            seconds = time.perf_counter() - began
+            self._seconds += seconds
+        result = self._result(outcome, self.retired - before, seconds)
         if self._process is not None and result.stop in (Stop.EXIT, Stop.SIGNAL):
             self._over = result
         return result
@@ -241,6 +258,7 @@ class Machine:
     def _run_to(self, end: int) -> dict[str, Any]:
         """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped."""
         engine, process, system_call = self._engine, self._process, ExitKind.SVC
+        words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
             try:
@@ -248,7 +266,10 @@ class Machine:
                 if left.kind is not system_call or process is None:
                     return self._explain(left)
                 retired = engine.retired
+                call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
                 over = process.syscall(retired)
+                call.seconds += time.perf_counter() - began
+                call.count += 1
             except OutOfMemory:
                 return {"stop": Stop.OUT_OF_MEMORY, "message": "the guest used up its memory limit"}
             except (KvrmError, KeyboardInterrupt, GuestFault):

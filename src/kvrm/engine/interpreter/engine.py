@@ -6,9 +6,11 @@ import ctypes
 from bisect import bisect_right
 from collections.abc import Set
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 
+from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
 from kvrm.engine.interpreter.slots import (
@@ -21,6 +23,7 @@ from kvrm.engine.interpreter.slots import (
     Reason,
 )
 from kvrm.engine.reference import Reference
+from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
@@ -28,8 +31,8 @@ from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, Pa
 
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
-SLICE = 100_000_000
-"""Instructions between two looks at the host's signals."""
+SLICE = 10_000_000
+"""Instructions between two samples, and two looks at the host's signals."""
 
 REASONS = {int(reason): reason for reason in Reason}
 OUT_OF_BUDGET, SYSTEM_CALL = Exit(ExitKind.BUDGET), Exit(ExitKind.SVC)
@@ -41,8 +44,8 @@ SIMPLE = {
 }
 """Exits that ask for nothing to be done, as they are with a value of 0."""
 
-_SVC = int(Reason.SVC)
-_REASON, _IP, _PC, _ADDRESS, _REMAINING, _HORIZON, _CODE_TABLE = (
+_SVC, _BUDGET = int(Reason.SVC), int(Reason.BUDGET)
+_REASON, _IP, _PC, _ADDRESS, _REMAINING, _HORIZON, _CODE_TABLE, _REGION = (
     offset >> 3
     for offset in (
         layout.REASON,
@@ -52,6 +55,7 @@ _REASON, _IP, _PC, _ADDRESS, _REMAINING, _HORIZON, _CODE_TABLE = (
         layout.REMAINING,
         layout.HORIZON,
         layout.CODE_TABLE,
+        layout.REGION,
     )
 )
 """Indices of the state's words that every entry or exit uses."""
@@ -67,6 +71,7 @@ class Interpreter:
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state, self._memory, self._features = state, memory, features
         self._words = state.words
+        self.account = Account()
         self._library = library()
         self._reference = Reference(state, memory, features)
         self._code = PageTable()
@@ -114,11 +119,17 @@ class Interpreter:
             reason = words[_REASON]
             if reason == _SVC and not words[_ADDRESS]:
                 return SYSTEM_CALL
+            if reason == _BUDGET:
+                self._sampled()
             left = self._serve(REASONS[reason])
             if left is not None:
                 return left
             ahead = end - self.retired
         return OUT_OF_BUDGET
+
+    def _sampled(self) -> None:
+        s = self._state
+        self.account.sample(self._words[_REGION], s.pc, s.system(System.FPCR))
 
     def _enter(self, budget: int) -> None:
         s, words = self._state, self._words
@@ -126,7 +137,11 @@ class Interpreter:
         words[_HORIZON] += budget - words[_REMAINING]
         words[_REMAINING] = budget
         words[_PC] = s.pc
+        words[_REGION] = 0
+        began = perf_counter()
         self._library.enter(s.address)
+        self.account.seconds += perf_counter() - began
+        self.account.instructions += budget - words[_REMAINING]
         ip = words[_IP]
         s.pc = self._pc_of(ip) if ip else words[_PC]
 
@@ -142,7 +157,10 @@ class Interpreter:
         s.set(layout.PC, s.pc)
         first = s.pc
         following = np.zeros(count, np.uint64)
+        began = perf_counter()
         done = self._library.record(s.address, following.ctypes.data, count)
+        self.account.seconds += perf_counter() - began
+        self.account.instructions += done
         slots, where = np.unique(following[:done], return_inverse=True)
         pcs = np.array([self._pc_of(int(slot)) if slot else 0 for slot in slots], np.uint64)[where].tolist()
         ip = s.get(layout.IP)
@@ -180,9 +198,11 @@ class Interpreter:
 
     def _step(self) -> Exit | None:
         """One instruction on the reference engine."""
+        pc, fpcr, began = self._state.pc, self._state.system(System.FPCR), perf_counter()
         left = self._reference.step()
-        if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
-            self.retired += 1
+        retires = left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE)
+        self.retired += retires
+        self.account.stepped(pc, retires, perf_counter() - began, fpcr)
         if left is not None and left.kind is ExitKind.CODE_WRITE:
             self._code_written(left.value)
             return None

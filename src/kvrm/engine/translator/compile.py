@@ -13,7 +13,7 @@ from kvrm.engine.translator.region import Region
 class Compiled:
     """A region as machines use it: entered at `entry`, valid while `code` is there.
 
-    `code` is pairs of address and bytes; `seconds` is what compiling took.
+    `code` is pairs of address and bytes; `seconds` is what compiling took, `cached` whether that was earlier.
     """
 
     key: str
@@ -22,6 +22,7 @@ class Compiled:
     code: tuple[tuple[int, bytes], ...]
     object_code: bytes
     seconds: float
+    cached: bool = False
 
     @property
     def starts(self) -> frozenset[int]:
@@ -50,7 +51,9 @@ class Compiled:
         end = 8 + int.from_bytes(data[:8], "little")
         head = json.loads(data[8:end])
         code = tuple((start, bytes.fromhex(text)) for start, text in head["code"])
-        return Compiled(head["key"], head["number"], head["entry"], code, data[end:], head["seconds"])
+        return Compiled(
+            head["key"], head["number"], head["entry"], code, data[end:], head["seconds"], cached=True
+        )
 
 
 def compile_region(region: Region) -> bytes:
@@ -61,4 +64,17 @@ def compile_region(region: Region) -> bytes:
 
     module = ir.Module(name=region.key)
     build_region(module, f"region_{region.key}", region)
-    return native.compile_object(str(module))
+    return native.compile_object(str(module), _listing(region) if native.dumps() else "")
+
+
+def _listing(region: Region) -> str:
+    """What a region is, and its guest code."""
+    from kvrm.isa.a64 import disassemble
+
+    lines = [f"region {region.entry:#x}: {region.size} guest instructions, {len(region.blocks)} blocks"]
+    for block in region.blocks.values():
+        lines += [
+            f"{pc:8x}:  {word:08x}  {disassemble(word, pc)}"
+            for pc, word in zip(range(block.start, block.end, 4), block.words, strict=True)
+        ]
+    return "\n".join(lines)

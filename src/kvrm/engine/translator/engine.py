@@ -13,10 +13,12 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
+import time
 from array import array
 from collections import deque
 from collections.abc import Set
 
+from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
@@ -28,7 +30,7 @@ from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, Prot
 
-SHORTEST_SLICE = 100_000
+SHORTEST_SLICE = 100_003
 """Instructions between two samples while interpreted code is hot."""
 LONGEST_SLICE = 20_000_000
 HOT, COLD = 2, 256
@@ -44,9 +46,10 @@ class Translator(Interpreter):
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__(state, memory, features)
+        self.account = Account(translates=True)
         self._store = store()
         self._cold, self._patience = 0, HOT
-        self._slice = SHORTEST_SLICE
+        self._slice = self._due = SHORTEST_SLICE
         self._end = 0
         self._regions: dict[int, Compiled] = {}
         self._active: dict[int, Compiled] = {}
@@ -81,10 +84,14 @@ class Translator(Interpreter):
 
     # -- sampling --------------------------------------------------------------------------------------------
     def _enter(self, budget: int) -> None:
-        super()._enter(min(budget, self._slice))
+        super()._enter(min(budget, max(self._due - self.account.instructions, 1)))
 
     def _serve(self, reason: Reason) -> Exit | None:
-        return self._sample() if reason is Reason.BUDGET else super()._serve(reason)
+        if reason is not Reason.BUDGET or self.account.instructions < self._due:
+            return super()._serve(reason)  # a slice goes on where a run ends
+        left = self._sample()
+        self._due = self.account.instructions + self._slice
+        return left
 
     def _sample(self) -> Exit | None:
         """A slice has ended: note where, and see what the program does if too much of it is interpreted."""
@@ -92,7 +99,7 @@ class Translator(Interpreter):
         self.poll()
         if s.get(layout.REGION):
             s.set(layout.REGION, 0)
-            self._slice = min(2 * self._slice, LONGEST_SLICE)
+            self._slice = min(2 * self._slice + 1, LONGEST_SLICE)
             return None
         self._slice = max(self._slice // 2, SHORTEST_SLICE)
         self._cold += 1
@@ -104,6 +111,7 @@ class Translator(Interpreter):
 
     def _follow(self) -> Exit | None:
         """Record what the program does, and ask for regions for what of it is interpreted."""
+        began = time.perf_counter()
         trace: list[int] = []
         left = None
         while left is None and (count := min(LONGEST_TRACE - len(trace), self._end - self.retired)) > 0:
@@ -118,6 +126,7 @@ class Translator(Interpreter):
         known = {entry: region.starts for entry, region in self._active.items()}
         job = Job(self._number, self._program, self._features, array("Q", trace).tobytes(), code, known)
         self._store.background.submit(job, self._arrived.append)
+        self.account.followed(time.perf_counter() - began, code)
         return left
 
     # -- regions in place ------------------------------------------------------------------------------------
@@ -134,6 +143,7 @@ class Translator(Interpreter):
         if region.entry in self._regions:
             self._remove(self._regions[region.entry])
         self._regions[region.entry] = region
+        self.account.places(region)
         self._activate(region)
 
     def _remove(self, region: Compiled) -> None:
