@@ -37,6 +37,8 @@ HOT, COLD = 2, 256
 """Samples of interpreted code after which the program is followed; more and more while that is no use."""
 LONGEST_TRACE = 20_000
 """Instructions that are followed."""
+MOST_PIECES = 16
+"""Times that a trace goes on after native code left for the host, as for a page that is not filled."""
 
 _numbers = itertools.count()
 
@@ -114,11 +116,14 @@ class Translator(Interpreter):
         began = time.perf_counter()
         trace: list[int] = []
         left = None
-        while left is None and (count := min(LONGEST_TRACE - len(trace), self._end - self.retired)) > 0:
-            pcs = self.record(count)
+        for _ in range(MOST_PIECES):
+            count = min(LONGEST_TRACE - len(trace), self._end - self.retired)
+            pcs = self.record(count) if count > 0 else []
             trace += pcs
             if len(pcs) < count:
                 left = super()._serve(Reason(self._state.get(layout.REASON)))
+            if left is not None or len(pcs) >= count:
+                break
         code: dict[int, bytes] = {}
         for page in {pc >> 12 for pc in trace}:
             with contextlib.suppress(GuestFault):
