@@ -12,17 +12,19 @@
 
 from kvrm.errors import HostError, KvrmError, ProgramError, UsageError
 from kvrm.machine.machine import Machine
-from kvrm.machine.result import Fault, Result, Stop
+from kvrm.machine.result import STOPS, Fault, Progress, Result, Stop
 from kvrm.memory import Memory, Prot
 
 __version__ = "0.1.0"
 __all__ = [
+    "STOPS",
     "Fault",
     "HostError",
     "KvrmError",
     "Machine",
     "Memory",
     "ProgramError",
+    "Progress",
     "Prot",
     "Result",
     "Stop",

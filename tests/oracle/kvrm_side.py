@@ -6,8 +6,6 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 import kvrm
 from kvrm.engine.interpreter.library import library
 from kvrm.isa.context import System
@@ -59,7 +57,7 @@ class KvrmSide:
         for case in cases:
             check_case(case)
         if self.engine == "interpreter":
-            library().ensure_words(np.array([w for case in cases for w in case.words], np.uint32))
+            library().ensure_words(w for case in cases for w in case.words)
         return [self._run_one(case) for case in cases]
 
     def _load(self, case: Case) -> None:

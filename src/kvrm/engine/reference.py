@@ -210,6 +210,9 @@ class ReferenceEngine:
                 self.code_written(left.value)
         return Exit(ExitKind.BUDGET)
 
+    def poll(self) -> None:
+        """Nothing goes on in the background."""
+
     def code_written(self, address: int) -> None:
         """Called after IC IVAU; nothing is kept, so nothing is forgotten."""
 

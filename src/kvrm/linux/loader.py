@@ -43,6 +43,26 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Stack:
+    """What the initial stack of a program (found at `path`, mapped at `bias`) says besides its arguments."""
+
+    program: Executable
+    bias: int
+    path: bytes
+    identity: Identity
+
+    def build(self, memory: Memory, argv: Sequence[bytes], envp: Sequence[bytes]) -> tuple[int, bytes]:
+        """Map a stack in place of what is there and fill it; stack pointer and auxiliary vector.
+
+        Raises ProgramError if the arguments are too long.
+        """
+        require_room(argv, envp, self.path)
+        prot = Prot.R | Prot.W | (Prot.X if self.program.executable_stack else Prot.NONE)
+        memory.map(STACK_BASE, STACK_SIZE, prot, name="[stack]")
+        return _build_stack(memory, self, argv, envp)
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A program in memory: its first instruction, stack pointer, start of the heap, auxiliary vector."""
 
@@ -50,6 +70,7 @@ class Loaded:
     sp: int
     heap: int
     auxv: bytes
+    stack: Stack | None = None
 
 
 def load(
@@ -72,13 +93,18 @@ def load(
             assert program.interpreter is not None
             _map_image(memory, interpreter, program.interpreter)
             start = interpreter
-        stack_prot = Prot.R | Prot.W | (Prot.X if program.executable_stack else Prot.NONE)
-        memory.map(STACK_BASE, STACK_SIZE, stack_prot, name="[stack]")
-        sp, auxv = _build_stack(memory, program, bias, argv, envp, path, identity)
+        stack = Stack(program, bias, path, identity)
+        sp, auxv = stack.build(memory, argv, envp)
     except OutOfMemory as error:
         raise ProgramError(f"{_text(path)}: does not fit in the machine's memory: {error}") from None
     entry = start.entry + (bias if start is program else 0)
-    return Loaded(entry, sp, _page_up(program.end + bias), auxv)
+    return Loaded(entry, sp, _page_up(program.end + bias), auxv, stack)
+
+
+def require_room(argv: Sequence[bytes], envp: Sequence[bytes], path: bytes) -> None:
+    """ProgramError unless these fit on the stack."""
+    if sum(len(text) + 9 for text in (*argv, *envp, path)) > ARGUMENT_LIMIT:
+        raise ProgramError(f"{_text(path)}: argument list too long (the limit is {ARGUMENT_LIMIT} bytes)")
 
 
 def load_bias(program: Executable) -> int:
@@ -114,19 +140,12 @@ def _map_segment(memory: Memory, segment: Segment, bias: int, image: Image) -> N
 
 
 def _build_stack(
-    memory: Memory,
-    program: Executable,
-    bias: int,
-    argv: Sequence[bytes],
-    envp: Sequence[bytes],
-    path: bytes,
-    identity: Identity,
+    memory: Memory, stack: Stack, argv: Sequence[bytes], envp: Sequence[bytes]
 ) -> tuple[int, bytes]:
     """Strings, auxiliary vector, environment and arguments, from the top of the stack down."""
-    if sum(len(text) + 9 for text in (*argv, *envp, path)) > ARGUMENT_LIMIT:
-        raise ProgramError(f"{_text(path)}: argument list too long (the limit is {ARGUMENT_LIMIT} bytes)")
+    program, bias, identity = stack.program, stack.bias, stack.identity
     top = STACK_TOP - 8
-    strings: list[bytes] = [text + b"\0" for text in (*argv, *envp, path)]
+    strings: list[bytes] = [text + b"\0" for text in (*argv, *envp, stack.path)]
     addresses = []
     at = top - sum(map(len, strings))
     block_start = at

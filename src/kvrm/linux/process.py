@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
@@ -20,7 +21,7 @@ from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
 from kvrm.linux.layout import BILLION, TIMESPEC, U64
-from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load
+from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
 from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
@@ -100,18 +101,16 @@ class Process:
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
-        self.argv: list[bytes] = [self._program.name, *(_encoded(arg) for arg in args)]
-        self.envp: list[bytes] = [
+        self.argv: list[bytes] = [self._program.name, *_strings(args)]
+        self.envp: list[bytes] = _strings(
             _encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()
-        ]
-        if any(b"\0" in text for text in (*self.argv, *self.envp)):
-            raise UsageError("arguments and environment cannot contain zero bytes")
+        )
         self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
         streams = [
             input_stream(stdin),
-            output_stream(stdout, self.stdout, 1),
-            output_stream(stderr, self.stderr, 2),
+            output_stream(stdout, 1),
+            output_stream(stderr, 2),
         ]
         self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
         self.features = features
@@ -132,6 +131,20 @@ class Process:
         )
         self.heap_start = self.heap_end = self.loaded.heap
         self.state.pc, self.state.sp = self.loaded.entry, self.loaded.sp
+
+    def set_arguments(self, args: Sequence[Text]) -> None:
+        """Other arguments for a program that has not run yet; errors are those of `arguments`."""
+        assert self.loaded.stack is not None
+        self.argv = self.arguments(args)
+        sp, auxv = self.loaded.stack.build(self.memory, self.argv, self.envp)
+        self.loaded = replace(self.loaded, sp=sp, auxv=auxv)
+        self.state.sp = sp
+
+    def arguments(self, args: Sequence[Text]) -> list[bytes]:
+        """What argv is with these arguments. UsageError or ProgramError if the program cannot have them."""
+        argv = [self._program.name, *_strings(args)]
+        require_room(argv, self.envp, self.program_path)
+        return argv
 
     def syscall(self, retired: int) -> Outcome | None:
         """Do the system call that x8 and x0 to x5 ask for, after `retired` instructions; its result is in x0.
@@ -273,6 +286,13 @@ class Process:
         from kvrm.linux.snapshot import put_back
 
         put_back(self, snapshot)
+
+
+def _strings(texts: Iterable[Text]) -> list[bytes]:
+    strings = [_encoded(text) for text in texts]
+    if any(b"\0" in text for text in strings):
+        raise UsageError("arguments and environment cannot contain zero bytes")
+    return strings
 
 
 def _encoded(text: Text) -> bytes:

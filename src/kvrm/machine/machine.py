@@ -8,21 +8,33 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from kvrm.debug.switches import trace_switch
 from kvrm.engine.exits import ExitKind
 from kvrm.errors import HostError, KvrmError, UsageError
 from kvrm.isa.context import System
 from kvrm.isa.features import feature_set, identification
-from kvrm.machine.result import Fault, Result, Stop
+from kvrm.machine.result import Progress, Result, Stop
+from kvrm.machine.runner import Runner, Solo, Watch
 from kvrm.machine.state import State
+from kvrm.machine.stops import (
+    BUDGET,
+    CANCELLED,
+    OUT_OF_MEMORY,
+    Fields,
+    assembly,
+    breakpoint_at,
+    explain,
+    explain_end,
+)
 from kvrm.machine.views import MemoryView
-from kvrm.memory import PAGE, AlignmentFault, GuestFault, Memory, OutOfMemory, Prot, Snapshot
+from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Snapshot
 
 if TYPE_CHECKING:
     from kvrm.debug.profile import Profile
     from kvrm.engine.account import Account
+    from kvrm.machine.lanes import Lanes
 
 ENGINES = {
     "tiered": "kvrm.engine.translator.engine:Translator",
@@ -32,8 +44,6 @@ ENGINES = {
     "stress": "kvrm.engine.stress:Stress",
 }
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
-UNLIMITED = 1 << 62
-SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
 
 
 class Engine(Protocol):
@@ -74,15 +84,19 @@ class Machine:
     `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
     `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). Raises
     ProgramError and UsageError.
+
+    With `lanes` it stands for that many machines which start alike and are run together (docs/lanes.md):
+    `lanes` has what differs between them, and `run` and `wait` give a `LaneResults`. `args` may then be a
+    list of lists and `stdin` a list of bytes, one for each lane.
     """
 
     def __init__(
         self,
         program: str | os.PathLike[str] | bytes | None = None,
         *,
-        args: Sequence[str | bytes] = (),
+        args: Sequence[str | bytes] | Sequence[Sequence[str | bytes]] = (),
         env: Mapping[str, str] | None = None,
-        stdin: bytes | BinaryIO | None = None,
+        stdin: bytes | BinaryIO | Sequence[bytes] | None = None,
         stdout: BinaryIO | None = None,
         stderr: BinaryIO | None = None,
         engine: str | None = None,
@@ -92,7 +106,15 @@ class Machine:
         memory_limit: int = 4 << 30,
         seed: int = 0,
         fp_flags: bool = False,
+        lanes: int | None = None,
     ) -> None:
+        args_of_lanes = stdin_of_lanes = None
+        if args and not isinstance(args[0], str | bytes):
+            args, args_of_lanes = (), args
+        if isinstance(stdin, list | tuple):
+            stdin, stdin_of_lanes = None, stdin
+        if lanes is None and (args_of_lanes or stdin_of_lanes is not None):
+            raise UsageError("a list for each lane is only for machines with lanes=")
         self.state = State()
         self.state.fp_tracking = fp_flags
         self.breakpoints: set[int] = set()
@@ -102,8 +124,11 @@ class Machine:
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
-        self._process = None
+        self._process: Any = None
         self._over: Result | None = None
+        places = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "rw": rw}
+        inside = bytes | bytearray | memoryview | None
+        self._outside = [name for name, place in places.items() if not isinstance(place, inside)]
         self._seconds = 0.0
         if program is not None:
             from kvrm.linux import Process
@@ -112,9 +137,9 @@ class Machine:
                 self._memory,
                 self.state,
                 program=program if isinstance(program, bytes) else Path(program),
-                args=args,
+                args=cast("Sequence[str | bytes]", args),
                 env=env or {},
-                stdin=stdin,
+                stdin=cast("bytes | BinaryIO | None", stdin),
                 stdout=stdout,
                 stderr=stderr,
                 root=None if root is None else Path(root),
@@ -125,6 +150,14 @@ class Machine:
             self._process.start()
         self._engine = _make_engine(self, self._memory, program is not None)
         self._memory.on_remap = self._engine.invalidate
+        self._solo = Solo(self)
+        self._watch: Watch = self._solo
+        self._lanes: Lanes | None = None
+        if lanes is not None:
+            from kvrm.machine.lanes import Lanes
+
+            self._lanes = Lanes(self, lanes)
+            self._lanes.args, self._lanes.stdin = args_of_lanes, stdin_of_lanes
 
     # -- registers -------------------------------------------------------------------------------------------
     @property
@@ -228,25 +261,64 @@ class Machine:
 
     @property
     def profile(self) -> Profile:
-        """Where instructions and seconds of all runs so far went (docs/translator.md)."""
+        """Where instructions and seconds of all runs so far went (docs/translator.md), those of lanes not."""
         from kvrm.debug.profile import make_profile
 
         return make_profile(self._engine.account, self._seconds, self._memory.peek, self.features)
 
-    def run(self, max_instructions: int | None = None) -> Result:
+    def run(
+        self,
+        max_instructions: int | None = None,
+        *,
+        max_batches: int | None = None,
+        instructions_per_batch: int | None = None,
+    ) -> Result | Any:
         """Run until something stops it, at most `max_instructions` retired instructions.
 
         A breakpoint at the starting pc is passed over. Running a program that has ended gives its last result
-        again.
+        again. With `instructions_per_batch` or `max_batches`, the run is a row of batches: lanes take turns
+        after each, and `max_batches` of them are the budget. A machine with lanes gives a `LaneResults`.
         """
-        if max_instructions is not None and max_instructions < 0:
-            raise UsageError("max_instructions is negative")
+        options = {"max_batches": max_batches, "instructions_per_batch": instructions_per_batch}
+        return self._runner.run(max_instructions, **options)
+
+    def start(
+        self,
+        max_instructions: int | None = None,
+        *,
+        max_batches: int | None = None,
+        instructions_per_batch: int | None = None,
+    ) -> None:
+        """Begin in the background what `run` does. Until `wait`, leave the machine's state alone."""
+        options = {"max_batches": max_batches, "instructions_per_batch": instructions_per_batch}
+        self._runner.start(max_instructions, **options)
+
+    def poll(self) -> Progress:
+        """How far the run is that is going on, or how far the last one came. Never waits."""
+        return self._runner.poll()
+
+    def wait(self, timeout: float | None = None) -> Result | Any:
+        """The result of what `start` began; TimeoutError after `timeout` seconds."""
+        return self._runner.wait(timeout)
+
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self._runner.is_running()
+
+    def cancel(self) -> None:
+        """Ask the run that is going on to stop soon; `wait` gives what there is, and another run goes on."""
+        self._runner.cancel()
+
+    @property
+    def _runner(self) -> Runner[Any]:
+        return self._solo if self._lanes is None else self._lanes
+
+    def _run(self, budget: int) -> Result:
         if self._over is not None:
             return self._over
         began, before = time.perf_counter(), self.retired
-        end = before + (UNLIMITED if max_instructions is None else max_instructions)
         try:
-            outcome = self._run_to(end)
+            outcome = self._run_to(before + budget)
         finally:
             seconds = time.perf_counter() - began
             self._seconds += seconds
@@ -255,66 +327,43 @@ class Machine:
             self._over = result
         return result
 
-    def _run_to(self, end: int) -> dict[str, Any]:
-        """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped."""
-        engine, process, system_call = self._engine, self._process, ExitKind.SVC
+    def _run_to(self, end: int, resumed: bool = False) -> Fields:
+        """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped.
+
+        `resumed`: native code has left already, somebody else entered it.
+        """
+        engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
         words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
+            over = None
             try:
-                left = engine.run(end - retired, self.breakpoints)
-                if left.kind is not system_call or process is None:
-                    return self._explain(left)
+                if resumed:
+                    left, resumed = engine.resume(end), False
+                else:
+                    left = engine.run(min(end - retired, watch.slice), self.breakpoints)
                 retired = engine.retired
-                call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
-                over = process.syscall(retired)
-                call.seconds += time.perf_counter() - began
-                call.count += 1
+                if left is not None and left.kind is system_call and process is not None:
+                    call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
+                    over = process.syscall(retired)
+                    call.seconds += time.perf_counter() - began
+                    call.count += 1
+                elif left is not None and left.kind is not ExitKind.BUDGET:
+                    return explain(left, self.pc, self._word)
             except OutOfMemory:
-                return {"stop": Stop.OUT_OF_MEMORY, "message": "the guest used up its memory limit"}
+                return OUT_OF_MEMORY
             except (KvrmError, KeyboardInterrupt, GuestFault):
                 raise
             except Exception as error:
                 raise self._host_error(error) from error
             if over is not None:
-                return _explain_end(over)
+                return explain_end(over)
             if retired >= end:
-                return {"stop": Stop.BUDGET, "message": "the instruction budget is used up"}
+                return BUDGET
             if self.state.pc in self.breakpoints:
-                return {"stop": Stop.BREAKPOINT, "message": f"breakpoint at {self.pc:#x}"}
-
-    def _explain(self, left: Any) -> dict[str, Any]:
-        if left.kind is ExitKind.BUDGET:
-            return {"stop": Stop.BUDGET, "message": "the instruction budget is used up"}
-        pc = self.pc
-        if left.kind is ExitKind.BREAKPOINT:
-            return {"stop": Stop.BREAKPOINT, "message": f"breakpoint at {pc:#x}"}
-        if left.kind is ExitKind.SVC:
-            return {"stop": Stop.SYSCALL, "message": f"svc #{left.value} before {pc:#x}"}
-        word = self._word()
-        if left.kind is ExitKind.BRK:
-            return {
-                "stop": Stop.BRK,
-                "signal": SIGTRAP,
-                "word": word,
-                "message": f"brk #{left.value:#x} at {pc:#x}",
-            }
-        if left.kind is ExitKind.FAULT:
-            f = left.fault
-            fault = Fault(f.address, f.kind, f.mapped)
-            signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
-            why = "not allowed" if f.mapped else "nothing is mapped there"
-            if isinstance(f, AlignmentFault):
-                why = "not aligned"
-            message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
-            return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
-        text = "" if word is None else f"{word:08x}"
-        return {
-            "stop": Stop.UNDEFINED,
-            "signal": SIGILL,
-            "word": word,
-            "message": f"undefined instruction {text} ({self._text(word)}) at pc {pc:#x}",
-        }
+                return breakpoint_at(self.pc)
+            if watch.tick(retired):
+                return CANCELLED
 
     def _word(self) -> int | None:
         try:
@@ -322,14 +371,9 @@ class Machine:
         except GuestFault:
             return None
 
-    def _text(self, word: int | None) -> str:
-        from kvrm.isa.a64 import disassemble
-
-        return (disassemble(word, self.pc) if word is not None else None) or "unknown"
-
-    def _result(self, outcome: dict[str, Any], retired: int, seconds: float) -> Result:
+    def _result(self, outcome: Fields, retired: int, seconds: float) -> Result:
         if self._process is not None:
-            outcome |= {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
+            outcome = outcome | {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
         return Result(retired=retired, seconds=seconds, pc=self.pc, **outcome)
 
     def _host_error(self, error: Exception) -> HostError:
@@ -338,24 +382,44 @@ class Machine:
             f"{type(error).__name__}: {error}",
             pc=self.pc,
             word=word,
-            disassembly=self._text(word),
+            disassembly=assembly(word, self.pc),
             advice="this is a fault of KVRM, please report it with the program and this line",
         )
 
     # -- snapshots -------------------------------------------------------------------------------------------
     def snapshot(self) -> MachineSnapshot:
         """Remember everything: registers, memory, files, counts."""
+        self._solo.require_idle()
         process = None if self._process is None else self._process.snapshot()
         return MachineSnapshot(self.state.save(), self._memory.snapshot(), process, self.retired)
 
     def restore(self, snapshot: MachineSnapshot) -> None:
         """Back to a snapshot, at a cost proportional to the pages written since."""
+        self._solo.require_idle()
         self.state.load(snapshot.state)
         self._memory.restore(snapshot.memory)
         if self._process is not None:
             self._process.restore(snapshot.process)
         self._engine.retired = snapshot.retired
         self._over = None
+
+    # -- lanes -----------------------------------------------------------------------------------------------
+    @property
+    def lanes(self) -> Lanes:
+        """The lanes of a machine that was made with `lanes`: what differs between them. Raises UsageError."""
+        if self._lanes is None:
+            raise UsageError("this machine is one lane; Machine(..., lanes=N) or fork(N) makes more")
+        return self._lanes
+
+    def fork(self, lanes: int, threads: int | None = None) -> Lanes:
+        """So many lanes that go on from here, run by `threads` threads (default: one for each core).
+
+        They share nothing that one of them could change, and this machine stays as it is.
+        """
+        from kvrm.machine.lanes import Lanes
+
+        self._solo.require_idle()
+        return Lanes(self, lanes, threads, self.snapshot())
 
     def __repr__(self) -> str:
         return f"<kvrm.Machine {self.engine} pc={self.pc:#x} retired={self.retired}>"
@@ -387,14 +451,3 @@ def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
 
         return Tracer(engine, state, memory, topics, start)
     return engine
-
-
-def _explain_end(over: Any) -> dict[str, Any]:
-    """What a process says when it ends, as fields of a Result."""
-    from kvrm.linux import Exited, Killed
-
-    if isinstance(over, Exited):
-        return {"stop": Stop.EXIT, "exit_code": over.code, "message": f"exit code {over.code}"}
-    if isinstance(over, Killed):
-        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": f"ended by signal {over.signal}"}
-    return {"stop": Stop.SYSCALL, "message": over.reason}

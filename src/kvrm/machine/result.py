@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kvrm.memory import AccessKind
@@ -29,6 +29,18 @@ class Stop(Enum):
     """A BRK instruction; pc is at it."""
     OUT_OF_MEMORY = "out of memory"
     """The lane has as many private pages as its limit allows."""
+    CANCELLED = "cancelled"
+    """`cancel` ended the run before anything else did; another run goes on."""
+
+    @property
+    def code(self) -> int:
+        """The number that stands for this reason in arrays; `STOPS[code]` is the reason."""
+        return _CODES[self]
+
+
+STOPS = tuple(Stop)
+"""The stop reasons by their codes."""
+_CODES = {stop: code for code, stop in enumerate(STOPS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +76,26 @@ class Result:
     @property
     def ips(self) -> float:
         """Retired instructions per second."""
+        return self.retired / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is, or the last one came. `retired` and `finished` never go back during a run.
+
+    `finished` of `lanes` have stopped, `stops` of them for each reason; lanes that used up their budget or
+    were cancelled, and so can go on, are not among them. `retired` instructions of all lanes and `seconds`
+    are those of this run.
+    """
+
+    running: bool
+    lanes: int
+    finished: int
+    retired: int
+    seconds: float
+    stops: dict[Stop, int] = field(default_factory=dict)
+
+    @property
+    def ips(self) -> float:
+        """Retired instructions per second, of all lanes together."""
         return self.retired / self.seconds if self.seconds else 0.0

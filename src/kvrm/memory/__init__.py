@@ -12,7 +12,7 @@ b'across'
 """
 
 from kvrm.memory.faults import AccessKind, AlignmentFault, GuestFault, OutOfMemory, untagged
-from kvrm.memory.memory import Memory, Snapshot
+from kvrm.memory.memory import Changes, Memory, Snapshot
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Prot, Region
 from kvrm.memory.table import R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
@@ -25,6 +25,7 @@ __all__ = [
     "X_BIT",
     "AccessKind",
     "AlignmentFault",
+    "Changes",
     "GuestFault",
     "Image",
     "Memory",

@@ -29,6 +29,18 @@ class Snapshot:
     regions: RegionList
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a lane changed since a snapshot, taken away from it (`Memory.take_changes`).
+
+    `pages` are its private pages by page number, None where a page was dropped; `regions` is None unless they
+    changed too.
+    """
+
+    pages: dict[int, Page | None]
+    regions: RegionList | None
+
+
 class Memory:
     """Guest memory: what is mapped, with what permissions, and the bytes in it.
 
@@ -59,12 +71,18 @@ class Memory:
         # Page numbers whose page differs from that of the snapshot last taken or restored. A private page
         # belongs to the lane alone, and may be written in place, exactly if its number is in here.
         self._changed: set[int] = set()
+        self._remapped = False
         self._base: Callable[[], Snapshot | None] = lambda: None
 
     @property
     def table_address(self) -> int:
         """Host address of the page table; the entry of an address is at index (address << 8) >> 20."""
         return self._table.address
+
+    @property
+    def limit(self) -> int:
+        """The most bytes of private pages that the lane may have."""
+        return self._limit << PAGE_SHIFT
 
     @property
     def private_pages(self) -> int:
@@ -123,6 +141,7 @@ class Memory:
             changed.append(Region(part.start, part.end, prot, part.backing, part.offset, part.name))
             reached = part.end
         if changed:
+            self._remapped = True
             self._regions.replace(start, reached, changed)
             self._table.clear(start >> PAGE_SHIFT, reached >> PAGE_SHIFT)
             self._notify([(start, reached)])
@@ -258,6 +277,7 @@ class Memory:
         for index in self._changed:
             entries[index] &= ~W_BIT
         self._changed.clear()
+        self._remapped = False
         snapshot = Snapshot(self._pages.copy(), RegionList(self.regions()))
         self._base = weakref.ref(snapshot)
         return snapshot
@@ -286,12 +306,70 @@ class Memory:
         if self.on_remap:
             remapped += [(index << PAGE_SHIFT, (index + 1) << PAGE_SHIFT) for index in stale]
         self._changed.clear()
+        self._remapped = False
         self._base = weakref.ref(snapshot)
         self._notify(remapped)
+
+    # Lanes: many short runs from the snapshot that was last taken or restored
+
+    @property
+    def remapped(self) -> bool:
+        """Whether anything was mapped, unmapped or protected since that snapshot."""
+        return self._remapped
+
+    def own(self, address: int) -> int:
+        """Make the page of a mapped address the lane's own, permitted or not; the host address of the byte.
+
+        Raises GuestFault or OutOfMemory.
+        """
+        self._require(address, 1, AccessKind.WRITE, anyhow=True)
+        return self._own(*self._locate(address)) & -PAGE | address & _OFFSET
+
+    def changed_pages(self) -> list[tuple[int, int, int]]:
+        """The pages that differ from that snapshot's, unless `remapped`: to be undone by copying.
+
+        Each is a page number, the host address of the lane's page, and that of the snapshot's contents.
+        """
+        base = self._base()
+        assert base is not None and not self._remapped
+        found = []
+        for index in self._changed:
+            page, (_, region) = base.pages.get(index), self._locate(index << PAGE_SHIFT)
+            pristine = page.address if page else region.page_at(index << PAGE_SHIFT)
+            found.append((index, self._pages[index].address, pristine))
+        return found
+
+    def take_changes(self) -> Changes:
+        """Back to that snapshot, with what differs from it put aside. Give it back at most once."""
+        base = self._base()
+        assert base is not None
+        pages = {index: self._pages.get(index) for index in self._changed}
+        changes = Changes(pages, RegionList(self.regions()) if self._remapped else None)
+        self.restore(base)
+        return changes
+
+    def put_changes(self, changes: Changes) -> None:
+        """Undo `take_changes`, here or in another `Memory` that is at the same snapshot."""
+        stale = [(index << PAGE_SHIFT, (index + 1) << PAGE_SHIFT) for index in changes.pages]
+        if changes.regions is not None:
+            remapped = differences(self._regions, changes.regions)
+            self._regions, self._remapped = changes.regions, True
+            for start, end in remapped:
+                self._table.clear(start >> PAGE_SHIFT, end >> PAGE_SHIFT)
+            stale += remapped
+        for index, page in changes.pages.items():
+            self._entries[index] = 0
+            if page is None:
+                self._pages.pop(index, None)
+            else:
+                self._pages[index] = page
+        self._changed.update(changes.pages)
+        self._notify(stale)
 
     # Inside
 
     def _replace(self, start: int, end: int, new: list[Region]) -> None:
+        self._remapped = True
         if self._regions.between(start, end):
             first, last = start >> PAGE_SHIFT, end >> PAGE_SHIFT
             # Before the pages are released: an entry must never outlive its page.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from collections import deque
+from threading import Lock
 from typing import Final
 
 from kvrm.memory.faults import OutOfMemory
@@ -90,9 +92,11 @@ class PagePool:
     are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where that
     place is taken, by a page that a snapshot holds, the page comes from chunks that grow with use. Arenas are
     reserved only; places in them that are released go back to the host, a batch at a time.
+
+    One thread takes pages; any thread may release them, at any moment.
     """
 
-    __slots__ = ("_arenas", "_chunks", "_end", "_free", "_next", "_places", "_released")
+    __slots__ = ("_arenas", "_chunks", "_end", "_free", "_lock", "_next", "_places", "_released", "_returned")
 
     def __init__(self) -> None:
         self._chunks: list[mmap.mmap] = []
@@ -102,37 +106,54 @@ class PagePool:
         self._arenas: dict[int, tuple[mmap.mmap, int] | None] = {}
         self._places: dict[int, int] = {}
         self._released: set[int] = set()
+        self._returned: deque[int] = deque()
+        self._lock = Lock()
 
     def copy_of(self, source: int, index: int) -> Page:
         """A new page for guest page number `index` with the contents of the page at host address `source`.
 
         Raises OutOfMemory if the host has no memory left.
         """
-        address = self._place(index)
-        if address in self._released:
-            self._released.remove(address)
-        elif address is not None and address not in self._places:
-            self._places[address] = index
-            if source == ZERO_PAGE:
-                return Page(address, self)
-        elif self._free:
-            address = self._free.pop()
-        else:
-            if self._next == self._end:
-                self._grow()
-            address = self._next
-            self._next += PAGE
-            if source == ZERO_PAGE:
-                return Page(address, self)
-        HOST[address : address + PAGE] = HOST[source : source + PAGE]
+        with self._lock:
+            self._sort_returned()
+            address, untouched = self._take(index)
+        if not untouched or source != ZERO_PAGE:
+            HOST[address : address + PAGE] = HOST[source : source + PAGE]
         return Page(address, self)
 
     def release(self, address: int) -> None:
         """Take back the page at host address `address`. Only `Page` calls this."""
-        if address not in self._places:
-            self._free.append(address)
-            return
-        self._released.add(address)
+        # No more than that unless the lock is free: a collection inside `copy_of` may have released the page.
+        self._returned.append(address)
+        if len(self._returned) >= _RELEASED and self._lock.acquire(blocking=False):
+            try:
+                self._sort_returned()
+            finally:
+                self._lock.release()
+
+    def _take(self, index: int) -> tuple[int, bool]:
+        """The address of a page, and whether it is still zero."""
+        place = self._place(index)
+        if place is not None and place in self._released:
+            self._released.remove(place)
+            return place, False
+        if place is not None and place not in self._places:
+            self._places[place] = index
+            return place, True
+        if self._free:
+            return self._free.pop(), False
+        if self._next == self._end:
+            self._grow()
+        self._next += PAGE
+        return self._next - PAGE, True
+
+    def _sort_returned(self) -> None:
+        while self._returned:
+            address = self._returned.popleft()
+            if address in self._places:
+                self._released.add(address)
+            else:
+                self._free.append(address)
         if len(self._released) >= _RELEASED:
             self._give_back()
 

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from bisect import bisect_right
 from collections.abc import Set
 from dataclasses import replace
+from mmap import mmap
 from time import perf_counter
-
-import numpy as np
 
 from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.slots import (
-    NO_CODE,
-    PAGE_BYTES,
-    PAGE_SLOTS,
-    PLAIN_OFFSET,
-    SLOT,
-    SLOT_PER_PC,
-    Reason,
-)
+from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot, untagged
+from kvrm.memory.pages import anonymous, host_address
 
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
@@ -66,6 +59,9 @@ class Interpreter:
 
     `run(budget, breakpoints)` returns an `Exit`; `retired` counts since the engine was made. Pages that
     `memory` remaps or the guest invalidates with IC IVAU are predecoded again.
+
+    `slice`, `ready`, `ran` and `resume` are for somebody else who enters native code
+    (`kvrm.engine.lane_loop`), and comes back when that leaves for what it does not know.
     """
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
@@ -76,15 +72,12 @@ class Interpreter:
         self._reference = Reference(state, memory, features)
         self._code = PageTable()
         self._slots: dict[int, int] = {}
-        self._chunks: list[tuple[int, np.ndarray[tuple[int, ...], np.dtype[np.uint64]]]] = []
+        self._chunks: list[tuple[int, mmap]] = []
         self._page_of: dict[int, int] = {}
         self._free: list[int] = []
         self._breaks: Set[int] = frozenset()
         self._version = 0
-        self._template = np.zeros((PAGE_SLOTS, SLOT // 8), np.uint64)
-        self._template[:, 0] = self._library.undecoded
-        self._template[-1, 0] = self._library.next_page
-        self._template[:, 1] = np.arange(PAGE_SLOTS) * 4
+        self._first = self._library.undecoded
         state.set(layout.PAGE_TABLE, memory.table_address)
 
     def prepare(self) -> None:
@@ -131,6 +124,34 @@ class Interpreter:
         s = self._state
         self.account.sample(self._words[_REGION], s.pc, s.system(System.FPCR))
 
+    @property
+    def slice(self) -> int:
+        """Instructions after which somebody else who enters native code should call `resume`."""
+        return 1 << 62
+
+    def ready(self) -> None:
+        """Point the state at the newest decode tables, for somebody else who enters native code."""
+        self._refresh()
+
+    def ran(self, instructions: int, seconds: float) -> None:
+        """Count what native code did that somebody else entered."""
+        self.account.instructions += instructions
+        self.account.seconds += seconds
+
+    def resume(self, end: int) -> Exit | None:
+        """Serve what native code that somebody else entered left for; an Exit if the caller must act.
+
+        `end` is the retired count at which the run's budget ends.
+        """
+        self._locate()
+        reason = self._words[_REASON]
+        if reason == _BUDGET:
+            self._sampled()
+        return self._serve(REASONS[reason])
+
+    def poll(self) -> None:
+        """Nothing goes on in the background."""
+
     def _enter(self, budget: int) -> None:
         s, words = self._state, self._words
         self._refresh()
@@ -142,8 +163,12 @@ class Interpreter:
         self._library.enter(s.address)
         self.account.seconds += perf_counter() - began
         self.account.instructions += budget - words[_REMAINING]
+        self._locate()
+
+    def _locate(self) -> None:
+        words = self._words
         ip = words[_IP]
-        s.pc = self._pc_of(ip) if ip else words[_PC]
+        self._state.pc = self._pc_of(ip) if ip else words[_PC]
 
     def record(self, count: int) -> list[int]:
         """Run at most `count` instructions, one by one; the addresses of those that retired.
@@ -156,16 +181,15 @@ class Interpreter:
         s.set(layout.REMAINING, 0)
         s.set(layout.PC, s.pc)
         first = s.pc
-        following = np.zeros(count, np.uint64)
+        following = array("Q", bytes(8 * count))
         began = perf_counter()
-        done = self._library.record(s.address, following.ctypes.data, count)
+        done = self._library.record(s.address, following.buffer_info()[0], count)
         self.account.seconds += perf_counter() - began
         self.account.instructions += done
-        slots, where = np.unique(following[:done], return_inverse=True)
-        pcs = np.array([self._pc_of(int(slot)) if slot else 0 for slot in slots], np.uint64)[where].tolist()
-        ip = s.get(layout.IP)
-        s.pc = self._pc_of(ip) if ip else s.get(layout.PC)
-        return [first, *pcs[:-1]] if done else []
+        slots = following[:done].tolist()
+        pc_of = {slot: self._pc_of(slot) if slot else 0 for slot in set(slots)}
+        self._locate()
+        return [first, *(pc_of[slot] for slot in slots[:-1])] if done else []
 
     def _refresh(self) -> None:
         s = self._state
@@ -209,9 +233,9 @@ class Interpreter:
         return left
 
     def _new_handler(self, word: int) -> Exit | None:
-        known = self._library.version
-        self._library.ensure_words(np.array([word], np.uint32))
-        return Exit(ExitKind.UNDEFINED) if self._library.version == known else None
+        self._library.ensure_words([word])
+        # compared with what this engine used, because another thread may have added the handler meanwhile
+        return Exit(ExitKind.UNDEFINED) if self._library.version == self._version else None
 
     # -- predecoded pages ------------------------------------------------------------------------------------
     def _pc_of(self, ip: int) -> int:
@@ -239,26 +263,20 @@ class Interpreter:
         self._code.entries[page] = base
 
     def _new_chunk(self) -> None:
-        chunk = np.zeros(CHUNK_PAGES * PAGE_BYTES // 8 + 8, np.uint64)
-        base = (chunk.ctypes.data + 63) & ~63
+        chunk = anonymous(CHUNK_PAGES * PAGE_BYTES)
+        base = host_address(chunk)
         self._chunks.append((base, chunk))
         self._chunks.sort(key=lambda c: c[0])
         self._free += [base + i * PAGE_BYTES for i in range(CHUNK_PAGES)]
 
-    def _view(self, base: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-        _, chunk = self._chunks[bisect_right(self._chunks, base, key=lambda c: c[0]) - 1]
-        first = (base - chunk.ctypes.data) // 8
-        return chunk[first : first + PAGE_SLOTS * SLOT // 8].reshape(PAGE_SLOTS, SLOT // 8)
-
     def _reset(self, page: int) -> None:
         base = self._slots[page]
-        slots = self._view(base)
-        ctypes.memset(base + PLAIN_OFFSET, 0, PAGE_BYTES - PLAIN_OFFSET)
-        slots[:] = self._template
-        slots[:, 1] += np.uint64(page << 12)
+        ctypes.memset(base, 0, PAGE_BYTES)
+        self._library.lay_out(base, page << 12, self._first, self._library.next_page)
         for address in self._breaks:
             if address >> 12 == page:
-                slots[(address & PAGE - 1) >> 2, 0] = self._library.breakpoint
+                slot = ctypes.c_uint64.from_address(base + (address & PAGE - 1) * SLOT_PER_PC)
+                slot.value = self._library.breakpoint
 
     def _set_breakpoints(self, breakpoints: Set[int]) -> None:
         changed = {a >> 12 for a in self._breaks ^ breakpoints}

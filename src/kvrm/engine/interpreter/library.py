@@ -13,17 +13,17 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import itertools
 import json
 import logging
 import os
+import struct
 import threading
+from array import array
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from kvrm import cache
 from kvrm.engine import native
@@ -43,17 +43,17 @@ RUNTIME = "runtime"
 class Tables:
     """What the native decoder searches: buckets (first and last candidate), candidates, decoders."""
 
-    buckets: npt.NDArray[np.uint32]
-    candidates: npt.NDArray[np.uint32]
-    decoders: npt.NDArray[np.uint64]
+    buckets: array[int]
+    candidates: array[int]
+    decoders: array[int]
 
     @property
     def addresses(self) -> dict[int, int]:
         """Host addresses by their offsets in the machine's state; valid while this object lives."""
         return {
-            layout.BUCKETS: self.buckets.ctypes.data,
-            layout.CANDIDATES: self.candidates.ctypes.data,
-            layout.DECODERS: self.decoders.ctypes.data,
+            layout.BUCKETS: self.buckets.buffer_info()[0],
+            layout.CANDIDATES: self.candidates.buffer_info()[0],
+            layout.DECODERS: self.decoders.buffer_info()[0],
         }
 
 
@@ -68,9 +68,9 @@ class Library:
         self._known: set[Variant] = set()
         self._seen: set[str] = set()
         self._on_disk: dict[Variant, str] = {}
-        self._rows: list[npt.NDArray[np.uint32]] = []
+        self._rows: list[tuple[int, int, int, int]] = []
         self._features: list[str] = []
-        self._decoders = np.zeros(0, np.uint64)
+        self._decoders = array("Q")
         self._use_disk = not native.dumps()
         self.version = 0
         if not self._load(RUNTIME):
@@ -80,6 +80,7 @@ class Library:
         self.record = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
             self._loader.address("record")
         )
+        self.lay_out = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 4)(self._loader.address("lay_out"))
         self.undecoded = self._loader.address("undecoded")
         self.next_page = self._loader.address("next_page")
         self.breakpoint = self._loader.address("breakpoint")
@@ -108,9 +109,9 @@ class Library:
                 self._add(segment)
             self._refresh()
 
-    def ensure_words(self, words: npt.NDArray[np.uint32], purpose: str = "") -> None:
+    def ensure_words(self, words: Iterable[int], purpose: str = "") -> None:
         """Load or compile the handlers of all allocated words among `words`."""
-        self.ensure(variants_of(words), purpose)
+        self.ensure(variants_of(array("I", words)), purpose)
 
     def ensure_text(self, text: bytes) -> None:
         """Load or compile the handlers of a program's code."""
@@ -124,7 +125,7 @@ class Library:
                     self._refresh()
             if complete:
                 return
-        variants = variants_of(np.frombuffer(text[: len(text) & -4], "<u4").astype(np.uint32))
+        variants = variants_of(array("I", text[: len(text) & -4]))
         self.ensure(variants, "for this program (once; they are kept)")
         used = {self._on_disk[v] for v in variants & self._on_disk.keys()}
         cache.write_checked(remembered, " ".join(sorted(used)).encode())
@@ -161,26 +162,31 @@ class Library:
         if not segment.variants:
             return
         table = self._loader.address(f"table_{segment.name}")
-        decoders = np.frombuffer(ctypes.string_at(table, 8 * len(segment.variants)), np.uint64)
+        decoders = array("Q", ctypes.string_at(table, 8 * len(segment.variants)))
         self._features += segment.features
-        rows = segment.rows.copy()
-        rows[:, 3] += len(self._decoders)
+        known = len(self._decoders)
+        for key, mask, value, number in struct.iter_unpack("4I", segment.rows):
+            self._rows.append((key, mask, value, number + known))
         self._known.update(segment.variants)
-        self._decoders = np.concatenate([self._decoders, decoders])
-        self._rows.append(rows)
+        # A new array: machines that run now read the old one.
+        self._decoders = self._decoders + decoders
 
     def _refresh(self) -> None:
         self._tables: dict[frozenset[str], Tables] = {}
         self.version += 1
 
     def _make_tables(self, features: frozenset[str]) -> Tables:
-        rows = np.concatenate(self._rows) if self._rows else np.zeros((0, 4), np.uint32)
-        allocated = np.array([allocates(features, f) for f in self._features], bool)
-        rows = rows[allocated[rows[:, 3]]]
-        rows = rows[np.argsort(rows[:, 0], kind="stable")]
-        edges = np.searchsorted(rows[:, 0], np.arange(KEYS + 1)).astype(np.uint32)
-        buckets = np.ascontiguousarray(np.stack([edges[:-1], edges[1:]], axis=1))
-        return Tables(buckets, np.ascontiguousarray(rows[:, 1:]), self._decoders)
+        allocated = [allocates(features, f) for f in self._features]
+        bucketed: list[list[int]] = [[] for _ in range(KEYS)]
+        for key, mask, value, number in self._rows:
+            if allocated[number]:
+                bucketed[key] += (mask, value, number)
+        buckets, candidates = array("I"), array("I")
+        for rows in bucketed:
+            first = len(candidates) // 3
+            candidates.extend(rows)
+            buckets.extend((first, len(candidates) // 3))
+        return Tables(buckets, candidates, self._decoders)
 
 
 def _build_runtime() -> Segment:
@@ -190,7 +196,7 @@ def _build_runtime() -> Segment:
 
     module = ir.Module(name=RUNTIME)
     build_runtime(module)
-    return Segment(RUNTIME, [], [], np.zeros((0, 4), np.uint32), native.compile_object(str(module)))
+    return Segment(RUNTIME, [], [], array("I"), native.compile_object(str(module)))
 
 
 def _build(variants: Sequence[Variant]) -> list[Segment]:
@@ -205,7 +211,7 @@ def _compile(name: str, variants: Sequence[Variant], rows: list[list[int]], text
     from kvrm.isa.a64 import definition_of
 
     features = [definition_of(key).feature or "" for key, _ in variants]
-    table = np.array(rows, np.uint32).reshape(-1, 4)
+    table = array("I", itertools.chain.from_iterable(rows))
     return Segment(name, list(variants), features, table, native.compile_object(text))
 
 
@@ -241,12 +247,14 @@ def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[li
     return name, variants, rows, str(module)
 
 
-def variants_of(words: npt.NDArray[np.uint32]) -> set[Variant]:
-    """The handlers that the allocated words among `words` need."""
+def variants_of(words: array[int]) -> set[Variant]:
+    """The handlers that the allocated words among `words`, 32 bits each, need."""
+    import numpy as np  # half of what a start would cost, and most starts compile nothing
+
     from kvrm.isa.a64 import definitions
     from kvrm.isa.decoder import decode_many
 
-    unique = np.unique(words)
+    unique = np.unique(np.array(words, np.uint32))
     found = decode_many(unique)
     out: set[Variant] = set()
     for index in np.unique(found[found >= 0]):

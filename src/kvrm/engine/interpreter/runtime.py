@@ -12,7 +12,15 @@ from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Callee, Function
 from kvrm.engine.interpreter.memory import entry, host_address
-from kvrm.engine.interpreter.slots import OPERANDS, PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import (
+    OPERANDS,
+    PAGE_SLOTS,
+    PLAIN_OFFSET,
+    PLAIN_PER_PC,
+    SLOT,
+    SLOT_PER_PC,
+    Reason,
+)
 from kvrm.isa.definition import BUCKET_SHIFT
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, X_BIT
@@ -25,10 +33,11 @@ candidate and the one after the last."""
 
 
 def build_runtime(module: ir.Module) -> None:
-    """Emit `enter`, `record`, `undecoded`, `untranslated`, `next_page` and `breakpoint`."""
+    """Emit `enter`, `record`, `lay_out`, `undecoded`, `untranslated`, `next_page` and `breakpoint`."""
     start = _start(module)
     _enter(module, start)
     _record(module, start)
+    _lay_out(module)
     _undecoded(module)
     f = Function(module, "next_page", linkage="external")
     f.jump(f.e.load_at(f.ip, OPERANDS, I64), cost=0)
@@ -125,6 +134,27 @@ def _default_arithmetic(e: Emitter) -> Iterator[None]:
 def _control(module: ir.Module, name: str) -> ir.Function:
     full = f"llvm.x86.sse.{name}"
     return module.globals.get(full) or ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), full)
+
+
+def _lay_out(module: ir.Module) -> None:
+    """`void lay_out(slots, pc, undecoded, next_page)`: the slots of the page at `pc`, none yet decoded."""
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), "lay_out")
+    e = Emitter(fn.append_basic_block("entry"))
+    slots, pc, undecoded, next_page = fn.args
+    base, before, loop, done = e.inttoptr(slots, PTR), e.block, *map(e.append_basic_block, ("loop", "done"))
+    e.branch(loop)
+    e.position_at_end(loop)
+    i = e.phi(I64)
+    i.add_incoming(ir.Constant(I64, 0), before)
+    slot = e.at(base, e.mul(i, ir.Constant(I64, SLOT)))
+    last = e.icmp_unsigned("==", i, ir.Constant(I64, PAGE_SLOTS - 1))
+    e.store_at(e.select(last, next_page, undecoded), slot, 0)
+    e.store_at(e.add(pc, e.shl(i, ir.Constant(I64, 2))), slot, OPERANDS)
+    following = e.add(i, ir.Constant(I64, 1))
+    i.add_incoming(following, loop)
+    e.cbranch(last, done, loop)
+    e.position_at_end(done)
+    e.ret_void()
 
 
 def _undecoded(module: ir.Module) -> None:

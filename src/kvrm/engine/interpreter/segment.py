@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 Variant = tuple[str, tuple[int, ...]]
 """A handler's name: the definition's key and its static field values."""
@@ -17,14 +15,14 @@ Variant = tuple[str, tuple[int, ...]]
 class Segment:
     """Some handlers: object code, and rows (bits 31:21, mask, value, variant number) that lead there.
 
-    `features` has for each variant what it needs (`Definition.feature`), "" for nothing. As bytes a
-    segment is the length of a JSON head (8 bytes), the head, the rows, the code.
+    A row is four 32-bit numbers. `features` has for each variant what it needs (`Definition.feature`), ""
+    for nothing. As bytes a segment is the length of a JSON head (8 bytes), the head, the rows, the code.
     """
 
     name: str
     variants: list[Variant]
     features: list[str]
-    rows: npt.NDArray[np.uint32]
+    rows: array[int]
     code: bytes
 
     def pack(self) -> bytes:
@@ -33,7 +31,7 @@ class Segment:
             "name": self.name,
             "variants": self.variants,
             "features": self.features,
-            "rows": len(self.rows),
+            "rows": len(self.rows) // 4,
         }
         text = json.dumps(head).encode()
         return len(text).to_bytes(8, "little") + text + self.rows.tobytes() + self.code
@@ -44,7 +42,7 @@ class Segment:
         start = 8 + int.from_bytes(data[:8], "little")
         head = json.loads(data[8:start])
         end = start + 16 * head["rows"]
-        rows = np.frombuffer(data[start:end], np.uint32).reshape(-1, 4)
+        rows = array("I", data[start:end])
         return Segment(head["name"], _variants(head), head["features"], rows, data[end:])
 
     @staticmethod

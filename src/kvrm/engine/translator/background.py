@@ -82,6 +82,8 @@ class Background:
         with contextlib.suppress(OSError):
             while True:
                 _write(process.stdin, self._jobs.get())
+        while True:  # it has died, and what killed it may come again: no more regions
+            self._jobs.get()
 
     def _receive(self, answers: BinaryIO) -> None:
         with contextlib.suppress(EOFError, pickle.UnpicklingError):

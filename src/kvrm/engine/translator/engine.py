@@ -84,6 +84,16 @@ class Translator(Interpreter):
                 self._add(region)
                 self._patience = HOT
 
+    @property
+    def slice(self) -> int:
+        """Instructions up to the next sample."""
+        return max(self._due - self.account.instructions, 1)
+
+    def resume(self, end: int) -> Exit | None:
+        """Serve what native code that somebody else entered left for; also takes samples."""
+        self._end = end
+        return super().resume(end)
+
     # -- sampling --------------------------------------------------------------------------------------------
     def _enter(self, budget: int) -> None:
         super()._enter(min(budget, max(self._due - self.account.instructions, 1)))

@@ -19,7 +19,7 @@ class ForcedTranslator(Translator):
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__(state, memory, features)
         self._paths = Paths(self._fetch, features)
-        self._template[:-1, 0] = self._library.untranslated
+        self._first = self._library.untranslated
 
     def _enter(self, budget: int) -> None:
         Interpreter._enter(self, budget)

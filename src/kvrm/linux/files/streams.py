@@ -51,6 +51,10 @@ class BytesInput(OpenFile):
     def unread(self, data: bytes) -> None:
         self._offset -= len(data)
 
+    def refill(self, data: bytes) -> None:
+        """Put `data` in the place of what was not read yet."""
+        self._data, self._offset = data, 0
+
     def available(self) -> int | None:
         return len(self._data) - self._offset
 
@@ -59,24 +63,24 @@ class BytesInput(OpenFile):
 
 
 class Capture(OpenFile):
-    """Standard output or error into a bytearray. To the guest it is a pipe.
+    """Standard output or error into the process's bytearray of that name. To the guest it is a pipe.
 
     More than OUTPUT_LIMIT bytes end the run: they would fill the host's memory.
     """
 
-    def __init__(self, data: bytearray, number: int) -> None:
+    def __init__(self, number: int) -> None:
         super().__init__(abi.O_WRONLY, b"pipe:[%d]" % (_STREAM_INODE + number))
-        self._data = data
         self._number = number
 
     def stat(self) -> Stat:
         return _pipe_stat(_STREAM_INODE + self._number)
 
     def write(self, process: Process, data: bytes) -> int:
-        if len(self._data) + len(data) > OUTPUT_LIMIT:
+        captured = process.stdout if self._number == 1 else process.stderr
+        if len(captured) + len(data) > OUTPUT_LIMIT:
             reason = f"more than {OUTPUT_LIMIT} bytes of output to capture; pass a file as stdout or stderr"
             raise Finish(Stopped(reason))
-        self._data += data
+        captured += data
         return len(data)
 
     def poll(self) -> int:
@@ -248,10 +252,10 @@ def input_stream(source: bytes | BinaryIO | None) -> OpenFile:
     return _stream(source, abi.O_RDONLY, 0)
 
 
-def output_stream(sink: BinaryIO | None, captured: bytearray, number: int) -> OpenFile:
-    """Standard output or error (descriptor `number`): to a stream, or into `captured`."""
+def output_stream(sink: BinaryIO | None, number: int) -> OpenFile:
+    """Standard output or error (descriptor `number`): to a stream, or captured."""
     if sink is None:
-        return Capture(captured, number)
+        return Capture(number)
     return _stream(sink, abi.O_WRONLY, number)
 
 

@@ -1,0 +1,67 @@
+"""A worker's process: the same program for one lane after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from random import Random
+from typing import TYPE_CHECKING
+
+from kvrm.linux.files.streams import BytesInput
+from kvrm.linux.outcome import Outcome
+from kvrm.linux.process import Process, State, Text
+from kvrm.memory import Memory
+
+if TYPE_CHECKING:
+    from kvrm.linux.snapshot import Snapshot
+
+
+class LaneProcess:
+    """What a machine needs of a `Process`, for lanes that begin at one snapshot.
+
+    Many lanes make no system call; files, descriptors and the rest are put back only for those that do.
+    """
+
+    def __init__(self, origin: Process, memory: Memory, state: State, snapshot: Snapshot) -> None:
+        self._process = copy(origin)
+        self._process.memory, self._process.state = memory, state
+        self._process.stdout, self._process.stderr = bytearray(), bytearray()
+        self._process.random = Random()
+        self._snapshot: Snapshot | None = None
+        self._stdin: bytes | None = None
+        self.begin(snapshot, None)
+
+    def begin(self, snapshot: Snapshot, stdin: bytes | None) -> None:
+        """The next lane begins here; `stdin`, unless None, replaces what standard input still held."""
+        self._snapshot, self._stdin = snapshot, stdin
+
+    def current(self) -> Process:
+        """The process as the lane has it."""
+        if self._snapshot is not None:
+            self._process.restore(self._snapshot)
+            self._snapshot, stdin = None, self._stdin
+            if stdin is not None:
+                for descriptor in self._process.descriptors.values():
+                    if isinstance(descriptor.file, BytesInput):
+                        descriptor.file.refill(stdin)
+        return self._process
+
+    def set_arguments(self, args: Sequence[Text]) -> None:
+        """Other arguments for the lane, which has not run yet."""
+        self.current().set_arguments(args)
+
+    def syscall(self, retired: int) -> Outcome | None:
+        """As `Process.syscall`."""
+        return self.current().syscall(retired)
+
+    def captured(self, number: int) -> bytes:
+        """As `Process.captured`."""
+        if self._snapshot is not None:
+            return self._snapshot.stdout if number == 1 else self._snapshot.stderr
+        return self._process.captured(number)
+
+    def saved(self) -> tuple[Snapshot, bytes | None]:
+        """What `begin` needs for the lane to go on from here."""
+        if self._snapshot is not None:
+            return self._snapshot, self._stdin
+        return self._process.snapshot(), None

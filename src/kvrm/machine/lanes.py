@@ -1,0 +1,249 @@
+"""Lanes: many machines that start alike, run over all cores."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kvrm.engine.lane_loop import BY_CODE, COUNTED, FINISHED, lane_loop
+from kvrm.errors import UsageError
+from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
+from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
+from kvrm.machine.lanes_worker import Job, Worker
+from kvrm.machine.result import STOPS, Progress, Stop
+from kvrm.machine.runner import Plan, Runner
+from kvrm.memory import Prot
+
+if TYPE_CHECKING:
+    from kvrm.machine.machine import Machine, MachineSnapshot
+
+MOST_AT_ONCE = 4096
+"""Fresh lanes that a thread takes at a time, at most."""
+DEFAULT_KEEP = ("x0", "stdout", "stderr")
+
+
+class Lanes(Runner[LaneResults]):
+    """So many lanes of one machine: `Machine(..., lanes=N).lanes`, or `machine.fork(N)`.
+
+    They begin with the machine's state at the fork, or at the first run; `registers`, `memory`, `stdin` and
+    `args` have what each lane has of its own. `keep` names what results hold of each lane: registers, slices
+    of guest memory, "stdout" and "stderr". `threads` share the work, one for each core unless it is set;
+    results do not depend on their number.
+
+    Nothing that a lane does reaches another: not memory, files, nor time. A lane that uses up its budget is
+    put aside, at the cost of the pages it wrote, and goes on in the next run.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        lanes: int,
+        threads: int | None = None,
+        snapshot: MachineSnapshot | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(lanes, int) or lanes < 1:
+            raise UsageError(f"lanes is {lanes!r}; it takes a number, at least 1")
+        if machine._outside:
+            raise UsageError(f"lanes cannot share {' and '.join(machine._outside)} outside the machine")
+        self._machine, self._count, self._fork = machine, lanes, snapshot
+        self._breakpoints = set(machine.breakpoints) if snapshot else None
+        self.registers, self.memory = RegisterInputs(lanes), MemoryInputs(lanes)
+        self._stdin: list[bytes] | None = None
+        self._args: list[Sequence[str | bytes]] | None = None
+        self._keep: tuple[str | slice, ...] = DEFAULT_KEEP
+        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self._workers: list[Worker] = []
+        self._job: Job | None = None
+        self._before = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    # -- inputs ----------------------------------------------------------------------------------------------
+    @property
+    def stdin(self) -> list[bytes] | None:
+        """What each lane still has to read from standard input; None: what the machine has."""
+        return self._stdin
+
+    @stdin.setter
+    def stdin(self, values: Sequence[bytes] | None) -> None:
+        if values is not None:
+            self._require_program("stdin")
+            values = checked_per_lane("stdin", values, self._count, bytes)
+        self._stdin = values
+
+    @property
+    def args(self) -> list[Sequence[str | bytes]] | None:
+        """The arguments of each lane; only for a program that has not run yet. None: the machine's."""
+        return self._args
+
+    @args.setter
+    def args(self, values: Sequence[Sequence[str | bytes]] | None) -> None:
+        if values is not None:
+            self._require_program("args")
+            values = checked_per_lane("args", values, self._count, (list, tuple))
+            for arguments in values:
+                self._machine._process.arguments(arguments)
+        self._args = values
+
+    @property
+    def breakpoints(self) -> set[int]:
+        """Where lanes stop: a set of addresses; of a fork its own, else the machine's."""
+        return self._machine.breakpoints if self._breakpoints is None else self._breakpoints
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, number: int) -> None:
+        if not isinstance(number, int) or number < 1:
+            raise UsageError(f"threads is {number!r}; it takes a number, at least 1")
+        self._threads = number
+
+    @property
+    def keep(self) -> tuple[str | slice, ...]:
+        """What results hold of each lane."""
+        return self._keep
+
+    @keep.setter
+    def keep(self, names: Sequence[str | slice]) -> None:
+        self._keep = checked_keep(names)
+
+    def reset(self) -> None:
+        """All lanes back to their beginning: the fork, or what the machine is at the next run."""
+        self.require_idle()
+        self._job = None
+
+    # -- running ---------------------------------------------------------------------------------------------
+    def _prepare(self) -> None:
+        if self._job is None:
+            self._job = self._new_job(self._fork or self._machine.snapshot())
+            for worker in self._workers:
+                worker.clear_counters()
+        self._before = self._sum(COUNTED)
+
+    def _new_job(self, snapshot: MachineSnapshot) -> Job:
+        """Fix what the lanes begin with, and make room for results. Raises UsageError."""
+        if self._args is not None and snapshot.retired:
+            raise UsageError("lanes.args is set, but the program has begun; its arguments were read already")
+        lane_loop()
+        kept = [(s.start, s.stop) for s in self._keep if isinstance(s, slice)]
+        protections = {span: _protections(snapshot, *span) for span in [*self.memory, *kept]}
+        return Job(
+            snapshot=snapshot,
+            registers=self.registers.rows(),
+            memory=self.memory.items(),
+            stdin=self._stdin,
+            args=self._args,
+            starts=set(self.registers["pc"].tolist()) if "pc" in self.registers else {snapshot.state[1]},
+            readable=all(prot & Prot.R for span in kept for prot in protections[span]),
+            outputs=Outputs(self._count, self._keep, self._machine._process is not None),
+            kept={},
+            cancel=self._cancel,
+        )
+
+    def _run(self, plan: Plan) -> LaneResults:
+        job = self._job
+        assert job is not None
+        left = plan.budget
+        while left and not self._cancel.value:
+            fresh = np.flatnonzero(job.outputs.stop == NOT_RUN).astype(np.uint64)
+            work = Work(fresh, sorted(job.kept), self.threads)
+            if not len(work):
+                break
+            batch = min(plan.batch, left)
+            left -= batch
+            self._pass(job, work, batch, last=not left)
+        unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
+        return job.outputs.results(unfinished, self.poll().seconds)
+
+    def _pass(self, job: Job, work: Work, budget: int, last: bool) -> None:
+        """Run every lane that has not ended once."""
+        while len(self._workers) < min(self.threads, len(work)):
+            self._workers.append(Worker(self._machine, job))
+        errors: list[BaseException] = []
+
+        def run(worker: Worker) -> None:
+            try:
+                worker.begin(job, self.breakpoints, budget, last)
+                while not self._cancel.value and (task := work.take()) is not None:
+                    task(worker)
+            except BaseException as error:
+                errors.append(error)
+                self._cancel.value = 1
+
+        workers = self._workers[: min(self.threads, len(work))]
+        jobs = [threading.Thread(target=run, args=(worker,), daemon=True) for worker in workers]
+        for thread in jobs:
+            thread.start()
+        try:
+            for thread in jobs:
+                thread.join()
+        finally:
+            self._cancel.value |= any(thread.is_alive() for thread in jobs)
+            for thread in jobs:
+                thread.join()
+        if errors:
+            raise errors[0]
+
+    def _sum(self, counter: int) -> int:
+        return sum(worker.counters[counter] for worker in self._workers)
+
+    def _progress(self, running: bool, seconds: float) -> Progress:
+        finished, retired = self._sum(FINISHED), self._sum(COUNTED) - self._before
+        counts = {stop: self._sum(BY_CODE + code) for code, stop in enumerate(STOPS)}
+        stops = {stop: count for stop, count in counts.items() if count}
+        return Progress(running, self._count, finished, retired, seconds, stops)
+
+    def _require_program(self, name: str) -> None:
+        if self._machine._process is None:
+            raise UsageError(f"lanes.{name} is for programs; a bare machine has registers and memory")
+
+    def __repr__(self) -> str:
+        return f"<kvrm.Lanes {self._count} of {self._machine!r}>"
+
+
+def _protections(snapshot: MachineSnapshot, start: int, stop: int) -> list[Prot]:
+    """Permissions of a range of guest memory. UsageError if not all of it is mapped."""
+    at, found = start, []
+    for region in snapshot.memory.regions:
+        if region.start <= at < min(region.end, stop):
+            found.append(region.prot)
+            at = region.end
+    if at < stop:
+        raise UsageError(f"no guest memory at {at:#x}, which is in the lanes' [{start:#x}:{stop:#x}]")
+    return found
+
+
+class Work:
+    """Lanes that a pass has left to run, for threads to take from: fresh ones first."""
+
+    def __init__(self, fresh: Words, kept: list[int], threads: int) -> None:
+        self._fresh, self._kept, self._threads = fresh, kept, threads
+        self._lock = threading.Lock()
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._fresh) + len(self._kept)
+
+    def take(self) -> Callable[[Worker], None] | None:
+        """What to do next, fewer lanes at a time towards the end; None if nothing is left."""
+        with self._lock:
+            at = self._next
+            if at < len(self._fresh):
+                size = min(MOST_AT_ONCE, max(1, (len(self._fresh) - at) // (2 * self._threads)))
+                self._next += size
+                numbers = self._fresh[at : at + size]
+                return lambda worker: worker.run_fresh(numbers)
+            if at < len(self):
+                self._next += 1
+                lane = self._kept[at - len(self._fresh)]
+                return lambda worker: worker.run_kept(lane)
+            return None

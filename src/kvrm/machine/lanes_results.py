@@ -1,0 +1,152 @@
+"""What lanes give back: an array for each thing, with an element for each lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kvrm.errors import UsageError
+from kvrm.machine.lanes_inputs import STREAMS, Words, flags_of, span_of, words_of
+from kvrm.machine.result import STOPS, Fault, Result, Stop
+from kvrm.machine.stops import SIGILL, SIGTRAP, Fields
+from kvrm.memory import AccessKind
+
+Bytes = npt.NDArray[np.uint8]
+NOT_RUN = 255
+"""In `Outputs.stop`: the lane has not begun."""
+
+
+class KeptMemory:
+    """`results.memory[start:stop]`: bytes of shape (lanes, stop - start), of a range that was kept."""
+
+    def __init__(self, ranges: dict[tuple[int, int], Bytes]) -> None:
+        self._ranges = ranges
+
+    def __getitem__(self, key: slice) -> Bytes:
+        start, stop = span_of(key, "results.memory")
+        for (first, last), data in self._ranges.items():
+            if first <= start and stop <= last:
+                return data[:, start - first : stop - first]
+        raise UsageError(f"guest memory [{start:#x}:{stop:#x}] was not kept; name it in lanes.keep")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LaneResults:
+    """How each lane stopped, and what was kept of it; element i is lane i.
+
+    `stop` are the codes of stop reasons (`STOPS[code]`, `Stop.code`); `retired` counts since the lanes began,
+    over all runs. `exit_code` is -1 and `signal`, `fault_kind` (an `AccessKind`) are 0 where there is none.
+    `fault_mapped` tells whether anything was mapped at `fault_address`. `registers` has an array for each
+    name in `lanes.keep`, of shape (lanes,), or (lanes, 2) for v registers, low words first. Of lanes that
+    have not begun, everything is 0. `seconds` is the wall time of the last run.
+    """
+
+    stop: Bytes
+    retired: Words
+    pc: Words
+    exit_code: npt.NDArray[np.int16]
+    signal: Bytes
+    fault_address: Words
+    fault_kind: Bytes
+    fault_mapped: npt.NDArray[np.bool_]
+    registers: dict[str, Words]
+    memory: KeptMemory
+    stdout: list[bytes]
+    stderr: list[bytes]
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.stop)
+
+    @property
+    def stops(self) -> dict[Stop, int]:
+        """How many lanes stopped for each reason, the commonest first."""
+        counts = np.bincount(self.stop, minlength=len(STOPS))
+        return {STOPS[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
+
+    def lane(self, number: int) -> Result:
+        """Lane `number` as the result of one machine; `seconds` is that of all lanes."""
+        stop = STOPS[self.stop[number]]
+        code, signal = int(self.exit_code[number]), int(self.signal[number])
+        fault = None
+        if stop is Stop.FAULT:
+            kind = AccessKind(int(self.fault_kind[number]))
+            fault = Fault(int(self.fault_address[number]), kind, bool(self.fault_mapped[number]))
+        return Result(
+            stop=stop,
+            retired=int(self.retired[number]),
+            seconds=self.seconds,
+            pc=int(self.pc[number]),
+            exit_code=None if code < 0 else code,
+            signal=signal or None,
+            fault=fault,
+            stdout=self.stdout[number] if self.stdout else b"",
+            stderr=self.stderr[number] if self.stderr else b"",
+            message=f"lane {number}: {stop.value}",
+        )
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {stop.value}" for stop, count in self.stops.items())
+        return f"<kvrm.LaneResults {len(self)} lanes: {counts}>"
+
+
+class Outputs:
+    """The arrays while they are filled; worker threads write to elements of different lanes."""
+
+    def __init__(self, lanes: int, keep: Sequence[str | slice], program: bool) -> None:
+        self.stop = np.full(lanes, NOT_RUN, np.uint8)
+        self.retired = np.zeros(lanes, np.uint64)
+        self.pc = np.zeros(lanes, np.uint64)
+        self.exit_code = np.full(lanes, -1, np.int16)
+        self.signal = np.zeros(lanes, np.uint8)
+        self.fault_address = np.zeros(lanes, np.uint64)
+        self.fault_kind = np.zeros(lanes, np.uint8)
+        self.fault_mapped = np.zeros(lanes, np.bool_)
+        names = [name for name in keep if isinstance(name, str)]
+        self.registers: dict[str, Words] = {}
+        for name in names:
+            if name not in STREAMS:
+                shape = (lanes, 2) if words_of(name) == 2 else (lanes,)
+                self.registers[name] = np.zeros(shape, np.uint64)
+        ranges = [(s.start, s.stop) for s in keep if isinstance(s, slice)]
+        self.memory = {(a, b): np.zeros((lanes, b - a), np.uint8) for a, b in ranges}
+        empty = [b""] * lanes if program else []
+        self.streams = {name: empty.copy() if name in names else [] for name in STREAMS}
+
+    def put(self, lane: int, outcome: Fields) -> None:
+        """Store what `Machine._run_to` says of a lane, but for code, count and pc."""
+        self.exit_code[lane] = outcome.get("exit_code", -1)
+        self.signal[lane] = outcome.get("signal", 0)
+        fault = outcome.get("fault")
+        if fault is not None:
+            self.fault_address[lane] = fault.address
+            self.fault_kind[lane] = fault.kind
+            self.fault_mapped[lane] = fault.mapped
+
+    def results(self, unfinished: Stop, seconds: float) -> LaneResults:
+        """A copy of all; lanes that have not begun count as `unfinished`."""
+        stop = np.where(self.stop == NOT_RUN, unfinished.code, self.stop).astype(np.uint8)
+        signal = self.signal.copy()
+        signal[stop == Stop.BRK.code] = SIGTRAP
+        signal[stop == Stop.UNDEFINED.code] = SIGILL
+        return LaneResults(
+            stop=stop,
+            retired=self.retired.copy(),
+            pc=self.pc.copy(),
+            exit_code=self.exit_code.copy(),
+            signal=signal,
+            fault_address=self.fault_address.copy(),
+            fault_kind=self.fault_kind.copy(),
+            fault_mapped=self.fault_mapped.copy(),
+            registers={
+                name: flags_of(values) if name == "nzcv" else values.copy()
+                for name, values in self.registers.items()
+            },
+            memory=KeptMemory({span: data.copy() for span, data in self.memory.items()}),
+            stdout=list(self.streams["stdout"]),
+            stderr=list(self.streams["stderr"]),
+            seconds=seconds,
+        )

@@ -1,0 +1,345 @@
+"""A worker: one machine on one thread that runs lane after lane from the same snapshot.
+
+Fresh lanes run in native code (`kvrm.engine.lane_loop`), which resets the machine by copying back the pages
+that earlier lanes wrote. Whatever needs Python (a system call, the first write to a page, a fault) is done
+here, by the same code that runs a machine of one lane, up to that lane's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
+from copy import copy
+from ctypes import addressof, c_uint64, memmove
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.library import library
+from kvrm.engine.interpreter.slots import Reason
+from kvrm.engine.lane_loop import (
+    BY_CODE,
+    COUNTED,
+    FINISHED,
+    PLACE_ROWS,
+    Verdict,
+    Word,
+    address_of,
+    lane_loop,
+    table_of_ends,
+)
+from kvrm.errors import UsageError
+from kvrm.machine import state as layout
+from kvrm.machine.lanes_inputs import Words, offset_of, words_of
+from kvrm.machine.lanes_results import Outputs
+from kvrm.machine.machine import Machine, MachineSnapshot, _make_engine
+from kvrm.machine.result import STOPS, Stop
+from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.state import State
+from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at
+from kvrm.machine.views import MemoryView
+from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
+
+WARM_PAGES = 256
+"""Pages that are undone by copying after each lane; with more, all are dropped."""
+ENDS = {Reason.BRK: Stop.BRK, Reason.UNDEFINED: Stop.UNDEFINED, Reason.BREAKPOINT: Stop.BREAKPOINT}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What lanes were given when they began, and what they have brought so far; workers share it.
+
+    `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
+    start addresses and arrays. `readable`: the guest may read all memory that is to be kept.
+    """
+
+    snapshot: MachineSnapshot
+    registers: list[tuple[Words, int, int, int]]
+    memory: list[tuple[int, Any]]
+    stdin: list[bytes] | None
+    args: list[Sequence[str | bytes]] | None
+    starts: set[int]
+    readable: bool
+    outputs: Outputs
+    kept: dict[int, Kept]
+    cancel: c_uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A lane that can go on: what differs from the snapshot."""
+
+    state: tuple[bytes, int]
+    changes: Changes
+    process: Any
+    retired: int
+
+
+class LaneMemory(Memory):
+    """Memory of a worker: what was decoded from a page is dropped when a lane first writes to it.
+
+    So no lane can tell which code other lanes have run before it.
+    """
+
+    @property
+    def changed(self) -> int:
+        """How many pages differ from the snapshot's; without a remap, a page that does stays one of them."""
+        return len(self._changed)
+
+    def _own(self, index: int, region: Region) -> int:
+        first = index not in self._changed
+        entry = super()._own(index, region)
+        if first and region.prot & Prot.X:
+            self._notify([(index * PAGE, (index + 1) * PAGE)])
+        return entry
+
+
+class Worker:
+    """Runs any number of lanes, one after the other; one thread uses it at a time."""
+
+    slice = SLICE
+
+    def __init__(self, origin: Machine, job: Job) -> None:
+        self._job, snapshot = job, job.snapshot
+        self._loop = lane_loop()
+        self._machine = machine = copy(origin)
+        machine.state = self._state = State()
+        machine._memory = self._memory = LaneMemory(origin._memory.limit)
+        machine.memory = MemoryView(self._memory)
+        machine._watch, machine._over = self, None
+        self._memory.restore(snapshot.memory)
+        self._state.load(snapshot.state)
+        if origin._process is not None:
+            from kvrm.linux.lane import LaneProcess
+
+            machine._process = LaneProcess(origin._process, self._memory, self._state, snapshot.process)
+        machine._engine = self._engine = _make_engine(machine, self._memory, origin._process is not None)
+        self._memory.on_remap = self._engine.invalidate
+        self._native = isinstance(self._engine, Interpreter)
+        self._entry = address_of(library().enter) if self._native else 0
+        self._reported = self._warm = 0
+        self._zero = np.zeros(1, np.uint64)
+        self.counters = (c_uint64 * (BY_CODE + len(STOPS)))()
+        self._places = np.zeros((PLACE_ROWS, 2), np.uint64)
+        self._arrays: dict[Word, Any] = {}
+        self._table = (c_uint64 * len(Word))()
+        self._table[Word.COPY] = address_of(memmove)
+
+    # -- what `Machine._run_to` tells ------------------------------------------------------------------------
+    def tick(self, retired: int) -> bool:
+        """Count what the present lane has retired beyond what was counted before; whether to end."""
+        if retired > self._reported:
+            self.counters[COUNTED] += retired - self._reported
+            self._reported = retired
+        return self._job.cancel.value != 0
+
+    def clear_counters(self) -> None:
+        """Nothing has finished yet."""
+        for index in range(len(self.counters)):
+            self.counters[index] = 0
+
+    # -- setting up ------------------------------------------------------------------------------------------
+    def begin(self, job: Job, breakpoints: Set[int], budget: int, last: bool) -> None:
+        """Get ready for a pass in which lanes may run `budget` instructions; whether it is the `last`."""
+        self._job, self._budget, self._last = job, budget, last
+        machine, table = self._machine, self._table
+        state, pc = job.snapshot.state
+        machine.breakpoints = set(breakpoints)
+        self._memory.restore(job.snapshot.memory)
+        self._engine.run(0, machine.breakpoints)
+        plain = job.args is None and job.readable and not job.starts & breakpoints
+        self._enters = self._native and plain
+        ends = ENDS if machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
+        self._ends = {int(reason): stop for reason, stop in ends.items()}
+        codes = {reason: stop.code for reason, stop in self._ends.items()}
+        self._set(Word.SAVED, np.frombuffer(state, np.uint8))
+        self._set(Word.ENDS, np.frombuffer(table_of_ends(codes), np.uint8))
+        self._set(Word.PLACES, self._places)
+        table[Word.STATE], table[Word.PC], table[Word.CANCEL] = self._state.address, pc, addressof(job.cancel)
+        table[Word.COUNTERS] = addressof(self.counters)
+        table[Word.START], table[Word.BUDGET] = job.snapshot.retired, budget
+        inputs = [(array.ctypes.data + first, step, offset) for array, first, step, offset in job.registers]
+        self._set_rows(Word.REGISTERS, inputs)
+        self._set_outputs(job.outputs)
+        self._places[:] = 0
+        self._tidy()
+
+    def _set(self, word: Word, array: Any) -> None:
+        self._arrays[word] = array
+        self._table[word] = array.ctypes.data
+
+    def _set_rows(self, word: Word, rows: Sequence[tuple[int, ...]]) -> None:
+        self._set(word, np.array(rows, np.uint64))
+        self._table[word + 1] = len(rows)
+
+    def _set_outputs(self, out: Outputs) -> None:
+        self._set(Word.STOP, out.stop)
+        self._set(Word.RETIRED, out.retired)
+        self._set(Word.STOPPED_AT, out.pc)
+        rows = []
+        for name, array in out.registers.items():
+            size = 8 * words_of(name)
+            rows += [(array.ctypes.data + i, size, offset_of(name) + i) for i in range(0, size, 8)]
+        self._set_rows(Word.KEPT, rows)
+        collected = []
+        for (start, stop), array in out.memory.items():
+            for address, done, size in pieces(start, stop):
+                entry = self._memory.table_address + 8 * (address // PAGE)
+                collected.append((array.ctypes.data + done, stop - start, entry, address % PAGE, size))
+        self._set_rows(Word.COLLECTED, collected)
+
+    def _tidy(self) -> None:
+        """Memory as the next lane finds it, but for what native code copies back and writes."""
+        memory = self._memory
+        if memory.remapped or not self._native or memory.changed > WARM_PAGES:
+            memory.restore(self._job.snapshot.memory)
+        self._set_rows(Word.INPUTS, self._inputs())
+        if self._enters:
+            for start, stop in self._job.outputs.memory:
+                for address, _, _ in pieces(start, stop):
+                    memory.resolve(address, AccessKind.READ)
+        code = self._state.get(layout.CODE_TABLE)
+        pages = memory.changed_pages()
+        self._warm = len(pages)
+        entries = [code + 8 * index if self._native else self._zero.ctypes.data for index, _, _ in pages]
+        self._set_rows(Word.PAGES, [(own, old, e) for (_, own, old), e in zip(pages, entries, strict=True)])
+
+    def _inputs(self) -> list[tuple[int, ...]]:
+        """Rows of the memory that lanes begin with, whose pages are the lanes' own from now on."""
+        rows: list[tuple[int, ...]] = []
+        for start, array in self._job.memory:
+            length = array.shape[1]
+            for address, done, size in pieces(start, start + length):
+                try:
+                    rows.append((array.ctypes.data + done, length, self._memory.own(address), size))
+                except OutOfMemory:
+                    raise UsageError("lanes.memory does not fit into the machine's memory_limit") from None
+        return rows
+
+    # -- fresh lanes -----------------------------------------------------------------------------------------
+    def run_fresh(self, numbers: Words) -> None:
+        """Run lanes from the snapshot on; fewer if the run is cancelled."""
+        table = self._table
+        self._set(Word.ORDER, numbers)
+        table[Word.NEXT], table[Word.END] = 0, len(numbers)
+        while True:
+            verdict = self._set_up_or_run(self._enters)
+            if verdict is Verdict.STALE:
+                self._drop()
+            elif verdict is Verdict.HOST:
+                self._finish_fresh(int(numbers[table[Word.NEXT]]))
+                table[Word.NEXT] += 1
+            elif verdict is not Verdict.PAUSE:
+                return
+
+    def _set_up_or_run(self, enters: bool) -> Verdict:
+        table, engine = self._table, self._engine
+        if not enters:
+            table[Word.ENTER], table[Word.SLICE] = 0, SLICE
+            return Verdict(self._loop.run(addressof(table)))
+        engine.poll()
+        engine.ready()
+        table[Word.ENTER] = self._entry
+        table[Word.SLICE] = most = min(engine.slice, SLICE)
+        began = perf_counter()
+        verdict = Verdict(self._loop.run(addressof(table)))
+        engine.ran(most - table[Word.SLICE], perf_counter() - began)
+        return verdict
+
+    def _drop(self) -> None:
+        self._memory.restore(self._job.snapshot.memory)
+        self._places[:] = 0
+        self._tidy()
+
+    def _finish_fresh(self, lane: int) -> None:
+        """Run a lane to its end that native code has set up, and entered if it does."""
+        ip, reason = self._state.get(layout.IP), self._state.get(layout.REASON)
+        warm, self._reported = self._warm, self._job.snapshot.retired
+        outcome = self._run_fresh(lane, self._enters)
+        if outcome is OUT_OF_MEMORY and warm:
+            # pages that only earlier lanes wrote count too: see whether the lane alone needs as many
+            self._drop()
+            if self._set_up_or_run(False) is Verdict.CANCELLED:
+                return
+            outcome = self._run_fresh(lane, False)
+        known = self._enters and self._ends.get(reason) is outcome["stop"]
+        self._put(lane, outcome)
+        if known and ip:
+            self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
+        else:
+            self._places[:] = 0
+            if self._memory.remapped or self._memory.changed != self._warm or not self._native:
+                self._tidy()
+
+    def _run_fresh(self, lane: int, entered: bool) -> Fields:
+        machine, job, start = self._machine, self._job, self._job.snapshot.retired
+        if machine._process is not None:
+            machine._process.begin(job.snapshot.process, job.stdin[lane] if job.stdin else None)
+        if not entered:
+            self._engine.retired = start
+            machine.pc = self._state.get(layout.PC)
+            if job.args is not None:
+                try:
+                    machine._process.set_arguments(job.args[lane])
+                except OutOfMemory:
+                    return OUT_OF_MEMORY
+        return self._run_to(start + self._budget, resumed=entered)
+
+    # -- any lane --------------------------------------------------------------------------------------------
+    def run_kept(self, lane: int) -> None:
+        """Go on with a lane; in a pass, fresh ones come first."""
+        job, machine, memory = self._job, self._machine, self._memory
+        kept = job.kept.pop(lane)
+        memory.restore(job.snapshot.memory)
+        memory.put_changes(kept.changes)
+        self._state.load(kept.state)
+        self._engine.retired = self._reported = kept.retired
+        if machine._process is not None:
+            machine._process.begin(*kept.process)
+        self._put(lane, self._run_to(kept.retired + self._budget))
+
+    def _run_to(self, end: int, resumed: bool = False) -> Fields:
+        outcome = self._machine._run_to(end, resumed)
+        pc = self._machine.pc
+        if outcome["stop"] is Stop.BUDGET and not self._last and pc in self._machine.breakpoints:
+            outcome = breakpoint_at(pc)
+        self.tick(self._machine.retired)
+        return outcome
+
+    def _put(self, lane: int, outcome: Fields) -> None:
+        """Store how the lane stopped; keep it if it can go on."""
+        job, machine, stop, retired = self._job, self._machine, outcome["stop"], self._machine.retired
+        out, start = job.outputs, job.snapshot.retired
+        self._loop.store_results(addressof(self._table), lane, stop.code, retired - start, machine.pc)
+        out.put(lane, outcome)
+        for span, array in out.memory.items():
+            array[lane] = self._peek(*span)
+        for number, name in enumerate(("stdout", "stderr"), 1):
+            if out.streams[name]:
+                out.streams[name][lane] = machine._process.captured(number)
+        if stop in GOES_ON:
+            process = None if machine._process is None else machine._process.saved()
+            job.kept[lane] = Kept(self._state.save(), self._memory.take_changes(), process, retired)
+        else:
+            self.counters[FINISHED] += 1
+            self.counters[BY_CODE + stop.code] += 1
+
+    def _peek(self, start: int, stop: int) -> Any:
+        """Guest memory; zeros where a lane has unmapped it."""
+        data = np.zeros(stop - start, np.uint8)
+        for address, done, size in pieces(start, stop):
+            with suppress(GuestFault):
+                data[done : done + size] = np.frombuffer(self._memory.peek(address, size), np.uint8)
+        return data
+
+
+def pieces(start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a range of addresses at page ends: address, bytes before it, bytes in it."""
+    at = start
+    while at < stop:
+        size = min(PAGE - at % PAGE, stop - at)
+        yield at, at - start, size
+        at += size

@@ -1,0 +1,67 @@
+"""What a run's end means: from an engine's exit, or a process's, to the fields of a Result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kvrm.engine.exits import ExitKind
+from kvrm.machine.result import Fault, Stop
+from kvrm.memory import AlignmentFault
+
+SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
+
+Fields = dict[str, Any]
+BUDGET: Final[Fields] = {"stop": Stop.BUDGET, "message": "the instruction budget is used up"}
+CANCELLED: Final[Fields] = {"stop": Stop.CANCELLED, "message": "the run was cancelled"}
+OUT_OF_MEMORY: Final[Fields] = {"stop": Stop.OUT_OF_MEMORY, "message": "the guest used up its memory limit"}
+
+
+def breakpoint_at(pc: int) -> Fields:
+    """The run stopped at a breakpoint."""
+    return {"stop": Stop.BREAKPOINT, "message": f"breakpoint at {pc:#x}"}
+
+
+def explain(left: Any, pc: int, word_at_pc: Callable[[], int | None]) -> Fields:
+    """What an engine's exit (`kvrm.engine.exits.Exit`) other than BUDGET stands for."""
+    if left.kind is ExitKind.BREAKPOINT:
+        return breakpoint_at(pc)
+    if left.kind is ExitKind.SVC:
+        return {"stop": Stop.SYSCALL, "message": f"svc #{left.value} before {pc:#x}"}
+    word = word_at_pc()
+    if left.kind is ExitKind.BRK:
+        message = f"brk #{left.value:#x} at {pc:#x}"
+        return {"stop": Stop.BRK, "signal": SIGTRAP, "word": word, "message": message}
+    if left.kind is ExitKind.FAULT:
+        return _explain_fault(left.fault, pc, word)
+    text = "" if word is None else f"{word:08x}"
+    message = f"undefined instruction {text} ({assembly(word, pc)}) at pc {pc:#x}"
+    return {"stop": Stop.UNDEFINED, "signal": SIGILL, "word": word, "message": message}
+
+
+def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
+    signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
+    why = "not allowed" if f.mapped else "nothing is mapped there"
+    if isinstance(f, AlignmentFault):
+        why = "not aligned"
+    message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
+    fault = Fault(f.address, f.kind, f.mapped)
+    return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
+
+
+def explain_end(over: Any) -> Fields:
+    """What a process says when it ends (`kvrm.linux.Outcome`)."""
+    from kvrm.linux import Exited, Killed
+
+    if isinstance(over, Exited):
+        return {"stop": Stop.EXIT, "exit_code": over.code, "message": f"exit code {over.code}"}
+    if isinstance(over, Killed):
+        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": f"ended by signal {over.signal}"}
+    return {"stop": Stop.SYSCALL, "message": over.reason}
+
+
+def assembly(word: int | None, pc: int) -> str:
+    """A word's assembly text, "unknown" if it has none."""
+    from kvrm.isa.a64 import disassemble
+
+    return (disassemble(word, pc) if word is not None else None) or "unknown"
