@@ -19,7 +19,9 @@ PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [REPOSITORY / "README.md", DOCS / "machine.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [REPOSITORY / "README.md", DOCS / "machine.md", DOCS / "lanes.md"], ids=lambda page: page.name
+)
 def test_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python blocks run in order in one namespace; a `text` block behind one is what it prints."""
     monkeypatch.chdir(REPOSITORY)
