@@ -1,4 +1,4 @@
-"""Encodings of extensions that KVRM does not have: another disassembler may know their words."""
+"""Encodings of extensions that KVRM does not have: capstone or QEMU may know their words."""
 
 from __future__ import annotations
 
@@ -50,3 +50,24 @@ DIAGRAMS = {
 EXTENSIONS: list[tuple[Cube, str]] = [
     (Diagram.parse(text).cube, reason) for reason, texts in DIAGRAMS.items() for text in texts
 ]
+
+SYSTEM = {
+    "FEAT_MTE: memory tags": [
+        *(0xD50B747F, 0xD50B749F),  # DC GVA, DC GZVA
+        *(0xD50B7A7F, 0xD50B7ABF, 0xD50B7C7F, 0xD50B7CBF, 0xD50B7D7F, 0xD50B7DBF, 0xD50B7E7F, 0xD50B7EBF),
+        *(0xD53B42FF, 0xD51B42FF),  # TCO
+    ],
+    "FEAT_SME": [
+        *(0xD53B425F, 0xD51B425F),  # SVCR
+        *(0xD53BD0BF, 0xD51BD0BF),  # TPIDR2_EL0
+    ],
+    "FEAT_RNG": [0xD53B241F, 0xD53B243F],  # RNDR, RNDRRS
+    "FEAT_DIT": [0xD53B42BF, 0xD51B42BF],
+    "FEAT_SSBS": [0xD53B42DF, 0xD51B42DF],
+    "FEAT_PMUv3": [0xD53B9E1F],  # PMUSERENR_EL0
+    "Linux traps the debug communications channel (MDSCR_EL1.TDCC); QEMU does not": [
+        0xD533011F
+    ],  # MDCCSR_EL0
+}
+"""Words (with Rt = 31) of MRS, MSR and SYS that QEMU's largest processor has and KVRM does not."""
+QEMU_ALONE = frozenset(word for words in SYSTEM.values() for word in words)

@@ -11,6 +11,9 @@ import random
 import pytest
 
 from aiming import aim
+from extensions import QEMU_ALONE
+from fp_operands import random_fp_case
+from integer_operands import random_integer_case
 from kvrm.isa import definition as definition_module
 from kvrm.isa.a64 import Definition, decode, definitions, disassemble
 from kvrm.isa.context import Event
@@ -43,21 +46,9 @@ def make_case(d: Definition, rng: random.Random) -> Case:
     """A case for a random word of `d`, behind up to two NOPs, so that its address varies."""
     (word,) = random_words(d, rng, 1)
     words = (NOP,) * rng.randrange(3) + (word,)
-    fp = is_float(d)
-    esize = rng.choice((16, 32, 64) if fp else (8, 16, 32, 64))
-    case = operands.random_case(rng, words, esize=esize, fp=fp, data_seed=7)
-    if fp and rng.random() < 0.2:
-        twins(rng, case, word, esize)
+    case = (random_fp_case if is_float(d) else random_integer_case)(rng, words)
     aim(rng, case)
     return case
-
-
-def twins(rng: random.Random, case: Case, word: int, esize: int) -> None:
-    """Give the named vector registers the same lanes, zeros now and then, with random signs."""
-    value = rng.choice((0, operands.chosen_v(rng, esize, fp=True)))
-    for r in operands.named_registers(word):
-        signs = sum(rng.getrandbits(1) << at for at in range(esize - 1, 128, esize))
-        case.v[r] = value ^ signs
 
 
 def excluded(d: Definition) -> str | None:
@@ -120,7 +111,9 @@ def check(d: Definition, qemu: QemuOracle, engine: str, seed: int, count: int) -
     cases = [make_case(d, rng) for _ in range(count)]
     bad = []
     for case, want, got in zip(cases, qemu.run(cases), KvrmSide(engine).run(cases), strict=True):
-        if want.kind is not Kind.BROKEN and (lines := compare(d, put_right(case, want), got)):
+        if want.kind is Kind.BROKEN or case.words[-1] | 31 in QEMU_ALONE:
+            continue
+        if lines := compare(d, put_right(case, want), got):
             text = disassemble(case.words[-1], ENTRY)
             bad.append(f"{case.words[-1]:08x} {text}: " + "; ".join(lines))
     assert not bad, f"seed {seed}, {d.source}: {len(bad)} of {count} differ:\n" + "\n".join(bad[:5])

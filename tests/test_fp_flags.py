@@ -12,10 +12,10 @@ import struct
 import pytest
 
 import kvrm
+from fp_operands import random_fp_case
 from kvrm.isa.a64 import Definition, definitions, disassemble
 from kvrm.isa.context import System
 from kvrm.isa.probe import Probe
-from oracle import operands
 from oracle.case import Kind, differences
 from oracle.kvrm_side import KvrmSide
 from oracle.qemu import QemuOracle
@@ -53,10 +53,7 @@ def sides() -> dict[str, KvrmSide]:
 @pytest.mark.parametrize("d", FLOATING, ids=lambda d: d.key)
 def test_exceptions(d: Definition, qemu: QemuOracle, sides: dict[str, KvrmSide]) -> None:
     rng = random.Random(f"{SEED} {d.key}")
-    cases = [
-        operands.random_case(rng, (word,), esize=rng.choice((16, 32, 64)), fp=True, data_seed=7)
-        for word in random_words(d, rng, CASES)
-    ]
+    cases = [random_fp_case(rng, (word,)) for word in random_words(d, rng, CASES)]
     wanted = [put_right(case, outcome) for case, outcome in zip(cases, qemu.run(cases), strict=True)]
     bad = []
     for engine, side in sides.items():

@@ -9,8 +9,8 @@ from kvrm.isa.a64 import Definition, decode
 
 
 def random_word(definition: Definition, rng: Random) -> int:
-    """An allocated word of `definition`: random fields, register 31 and equal registers more often than
-    chance."""
+    """An allocated word of `definition`: random fields; register 31, the link register, equal registers and
+    short immediates more often than chance."""
     while True:
         word = definition.diagram.cube.value
         registers = [f for f in definition.diagram.fields if f.width == 5 and f.name.startswith("R")]
@@ -19,9 +19,13 @@ def random_word(definition: Definition, rng: Random) -> int:
             value = rng.getrandbits(f.width)
             pick = rng.random()
             if f in registers:
-                value = 31 if pick < 0.12 else same if pick < 0.4 else value
+                value = 31 if pick < 0.12 else 30 if pick < 0.16 else same if pick < 0.4 else value
+            elif f.name == "cond":
+                pass
             elif pick < 0.2:
                 value = rng.choice((0, (1 << f.width) - 1, 1 << (f.width - 1), 1))
+            elif pick < 0.4 and f.width > 4:
+                value = rng.choice((1, -1)) * (value >> rng.randrange(f.width))
             word |= (value & (1 << f.width) - 1) << f.low
         d = decode(word)
         if d is not None and d.definition is definition:
