@@ -22,9 +22,9 @@ CODE_BASE: Final = 0x2000_0000
 CODE_SIZE: Final = 8 * PAGE
 ENTRY: Final = CODE_BASE + CODE_SIZE // 2
 BRK_WORD: Final = 0xD420_0000
-MAX_WORDS: Final = 64
+MAX_WORDS: Final = 256
 STEP_LIMIT: Final = 4096
-"""Instructions after which an engine that counts them calls a case endless; straight code has at most 65."""
+"""Instructions after which an engine that counts them calls a case endless; straight code has at most 257."""
 
 ADDRESS_MASK: Final = (1 << 56) - 1
 
@@ -46,7 +46,7 @@ class Kind(enum.IntEnum):
 
 @dataclass
 class Case:
-    """One to 64 words and the machine state that they start from.
+    """One to 256 words and the machine state that they start from.
 
     `x` holds x0..x30 (64 bits each), `v` holds v0..v31 (128 bits each), `nzcv` is four bits, N highest;
     `fpcr` and `fpsr` are in the format of the system registers. The data area holds `data_area(data_seed)`.

@@ -38,13 +38,18 @@ _KINDS: Final = {
 
 
 class KvrmSide:
-    """Answers cases by KVRM's engine `engine` ("reference" or "interpreter"), with all features.
+    """Answers cases by KVRM's engine `engine`, with all features.
 
-    `fp_flags`: floating-point exceptions are tracked, as the other oracles do.
+    `fp_flags`: floating-point exceptions are tracked, as the other oracles do. `step_limit`: instructions
+    that a case may take. After `run`, `retired` has the instructions that each case took.
     """
 
-    def __init__(self, engine: str = "interpreter", fp_flags: bool = False) -> None:
+    def __init__(
+        self, engine: str = "interpreter", fp_flags: bool = False, step_limit: int | None = None
+    ) -> None:
         self.engine = engine
+        self.retired: list[int] = []
+        self._limit = step_limit or STEP_LIMIT
         self._machine = kvrm.Machine(engine=engine, features="all", fp_flags=fp_flags)
         self._machine.write_memory(CODE_BASE, struct.pack("<I", BRK_WORD) * (CODE_SIZE // 4), prot="rx")
         self._machine.write_memory(DATA_BASE, bytes(DATA_SIZE), prot="rw")
@@ -56,7 +61,7 @@ class KvrmSide:
         """The outcome of each case, in order. ValueError if one has no, too many, or SVC words."""
         for case in cases:
             check_case(case)
-        if self.engine == "interpreter":
+        if self.engine != "reference":
             library().ensure_words(w for case in cases for w in case.words)
         return [self._run_one(case) for case in cases]
 
@@ -82,7 +87,8 @@ class KvrmSide:
     def _run_one(self, case: Case) -> Outcome:
         self._load(case)
         machine = self._machine
-        result = machine.run(max_instructions=STEP_LIMIT)
+        result = machine.run(max_instructions=self._limit)
+        self.retired.append(result.retired)
         return Outcome(
             kind=Kind.ALIGNMENT if result.signal == SIGBUS else _KINDS.get(result.stop, Kind.BROKEN),
             pc=machine.pc,

@@ -37,7 +37,7 @@ class Job:
 
     `trace` is the addresses of instructions that ran one after the other, 64-bit little-endian; `code` the
     bytes of their pages; `known` the blocks of each region that there is, by its entry. `program` names the
-    program whose next start gets the regions, "" for none.
+    program whose next start gets the regions, "" for none. Without a trace, the engine is gone.
     """
 
     engine: int
@@ -71,6 +71,11 @@ class Background:
                 # Nobody waits for a daemon: a guest that ends does not wait for regions.
                 threading.Thread(target=self._send, name="kvrm-translator", daemon=True).start()
 
+    def withdraw(self, engine: int) -> None:
+        """There is no such engine any more."""
+        if self._deliver.pop(engine, None) is not None:
+            self._jobs.put(Job(engine, "", frozenset(), b"", {}, {}))
+
     def _send(self) -> None:
         try:
             process = _start()
@@ -91,7 +96,9 @@ class Background:
                 self._answer(*_read(answers))
 
     def _answer(self, engine: int, region: Compiled | None) -> None:
-        self._deliver[engine](region)
+        deliver = self._deliver.get(engine)
+        if deliver is not None:
+            deliver(region)
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -14,9 +14,11 @@ import ctypes
 import hashlib
 import itertools
 import time
+import weakref
 from array import array
 from collections import deque
 from collections.abc import Set
+from typing import Any
 
 from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit
@@ -33,8 +35,9 @@ from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, Prot
 SHORTEST_SLICE = 100_003
 """Instructions between two samples while interpreted code is hot."""
 LONGEST_SLICE = 20_000_000
-HOT, COLD = 2, 256
-"""Samples of interpreted code after which the program is followed; more and more while that is no use."""
+FIRST, HOT, COLD = 150, 2, 256
+"""Samples of interpreted code after which the program is followed: the first time, as long as that brings
+regions, and at most. A program that is over before the first costs no compiler."""
 LONGEST_TRACE = 20_000
 """Instructions that are followed."""
 MOST_PIECES = 16
@@ -50,12 +53,13 @@ class Translator(Interpreter):
         super().__init__(state, memory, features)
         self.account = Account(translates=True)
         self._store = store()
-        self._cold, self._patience = 0, HOT
+        self._cold, self._patience = 0, FIRST
         self._slice = self._due = SHORTEST_SLICE
         self._end = 0
         self._regions: dict[int, Compiled] = {}
         self._active: dict[int, Compiled] = {}
         self._number = next(_numbers)
+        self._withdraw: Any = None
         self._arrived: deque[Compiled | None] = deque()
         self._program = ""
 
@@ -141,6 +145,9 @@ class Translator(Interpreter):
         known = {entry: region.starts for entry, region in self._active.items()}
         job = Job(self._number, self._program, self._features, array("Q", trace).tobytes(), code, known)
         self._store.background.submit(job, self._arrived.append)
+        if self._withdraw is None:
+            self._withdraw = weakref.finalize(self, self._store.background.withdraw, self._number)
+            self._withdraw.atexit = False
         self.account.followed(time.perf_counter() - began, code)
         return left
 

@@ -25,6 +25,10 @@ class Planner:
 
     def regions(self, job: Job, most: int) -> Iterator[Compiled]:
         """New regions for what a job's trace shows, the most useful first; at most `most`."""
+        if not job.trace:
+            self._code.pop(job.engine, None)
+            self._paths.pop(job.engine, None)
+            return
         code = self._code.setdefault(job.engine, {})
         paths = self._paths.setdefault(job.engine, Paths(partial(_fetch, code), job.features))
         for page, data in job.code.items():

@@ -21,7 +21,7 @@ from kvrm.engine.translator.compile import Compiled, compile_region
 from kvrm.engine.translator.region import Region
 
 LARGEST_CACHE = 512 << 20
-"""Bytes of compiled regions that are kept on disk; those used longest ago go first."""
+"""Bytes that are kept on disk, with what killed processes leave; what was written longest ago goes first."""
 
 
 class Store:
@@ -60,7 +60,7 @@ class Store:
         if self._use_disk:
             cache.write_checked(self._directory / f"{made.key}.region", made.pack())
             if self.compiled % 64 == 1:
-                cache.shrink(self._directory, "*.region", LARGEST_CACHE)
+                cache.shrink(self._directory, "*", LARGEST_CACHE)
         return made
 
     def find(self, key: str) -> Compiled | None:

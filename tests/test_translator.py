@@ -1,0 +1,369 @@
+"""Translated code stops where the interpreter stops, in the same state: budgets, breakpoints, faults, jumps.
+
+Each scenario runs on an engine that translates and on the interpreter, and must give the same observations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kvrm
+from kvrm.memory import Prot
+from translating import (
+    CODE,
+    DATA,
+    DATA_SIZE,
+    compare,
+    eager,
+    machine,
+    needs_assembler,
+    observed,
+    regions,
+    state,
+    translated,
+)
+
+pytestmark = needs_assembler
+
+ALONE = ("translator", "tiered")
+"""Engines that do not take turns with others: after a run it is known which regions are in place."""
+
+NESTED = """
+    mov x9, #3
+1:  mov x10, #4
+2:  bl 5f
+    subs x10, x10, #1
+    b.ne 2b
+    tbz x9, #0, 3f
+    add x0, x0, #100
+3:  sub x9, x9, #1
+    cbnz x9, 1b
+    brk #0
+5:  add x0, x0, #1
+    cmp x0, x10
+    cset w3, gt
+    csel x4, x0, x4, lt
+    ret
+"""
+"""Loops in a loop that call a function; how many instructions that takes is what the reference says."""
+
+
+@pytest.fixture(params=["translator", "tiered", "stress"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    eager(monkeypatch)
+    name: str = request.param
+    return name
+
+
+# -- counts ----------------------------------------------
+
+
+def test_every_budget(engine: str) -> None:
+    """Every number of instructions is a point where a run may end, and another go on."""
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, NESTED)
+        start = m.snapshot()
+        total = m.run().retired
+        seen = [total]
+        for budget in range(total + 2):
+            m.restore(start)
+            seen += [observed(m, budget), observed(m, 7), observed(m)]
+        return seen
+
+    assert compare(engine, scenario)[0] == 1 + 3 * (1 + 4 * 8 + 3) + 2
+
+
+def test_large_budgets_are_exact(engine: str) -> None:
+    m = machine(engine, "1: add x0, x0, #1\n add x1, x1, x0\n cbnz x0, 1b\n brk #0")
+    done = 0
+    for budget in (1, 10_000, 99_999, 100_001, 250_000, 3):
+        assert m.run(max_instructions=budget).retired == budget
+        done += budget
+        assert (m.retired, m.x[0], m.pc) == (done, (done + 2) // 3, CODE + done % 3 * 4)
+    assert translated(m, CODE)
+
+
+def test_the_clock_counts_instructions(engine: str) -> None:
+    def scenario(name: str) -> list[Any]:
+        m = machine(
+            name,
+            "mov x9, #50\n1: mrs x0, cntvct_el0\n add x1, x1, x0\n sub x9, x9, #1\n cbnz x9, 1b\n brk #0",
+        )
+        return [observed(m, 33), observed(m)]
+
+    compare(engine, scenario)
+
+
+def test_system_calls_in_a_loop(engine: str) -> None:
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, "mov x9, #30\n1: add x0, x0, #3\n svc #1\n sub x9, x9, #1\n cbnz x9, 1b\n brk #2")
+        return [observed(m) for _ in range(32)]
+
+    seen = compare(engine, scenario)
+    assert [s[0] for s in seen[29:]] == [kvrm.Stop.SYSCALL, kvrm.Stop.BRK, kvrm.Stop.BRK]
+
+
+# -- breakpoints ----------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0, 4, 8, 12, 16])
+def test_breakpoints_come_and_go_in_a_hot_loop(engine: str, offset: int) -> None:
+    text = "1: add x0, x0, #1\n mul x1, x1, x0\n cmp x0, x2\n csel x3, x0, x3, lo\n b.ne 1b\n brk #0"
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, text)
+        m.x[2] = 100_000
+        seen = [observed(m, 20_000)]
+        if name in ALONE:
+            assert translated(m, CODE + offset)
+        for at in (CODE + offset, CODE + 4, CODE + offset):
+            m.breakpoints ^= {at}
+            seen += [observed(m, 5_000) for _ in range(5)]
+            if name in ALONE:
+                assert not any(region.covers(b) for region in regions(m) for b in m.breakpoints)
+        m.breakpoints.clear()
+        seen += [observed(m, 20_000)]
+        if name in ALONE:
+            assert translated(m, CODE + offset)
+        return [*seen, observed(m)]
+
+    assert compare(engine, scenario)[-1][0] is kvrm.Stop.BRK
+
+
+def test_a_breakpoint_where_a_region_leads(engine: str) -> None:
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, "1: add x0, x0, #1\n tbnz x0, #4, 2f\n b 1b\n2: mov x0, #0\n b 1b")
+        observed(m, 3000)
+        m.breakpoints.add(CODE + 12)
+        return [observed(m, 1000) for _ in range(20)]
+
+    assert all(s[0] is kvrm.Stop.BREAKPOINT for s in compare(engine, scenario))
+
+
+# -- faults ----------------------------------------------
+
+ACCESSES = {
+    "load": "ldr x1, [x2], #24",
+    "store": "str x0, [x2], #24",
+    "byte": "ldrsb w1, [x2, #1]!",
+    "pair": "ldp x1, x4, [x2], #16",
+    "store pair": "stp x0, x2, [x2, #16]!",
+    "base loaded": "ldp x5, x2, [x2]\n add x2, x2, #40",
+    "unaligned": "ldur x1, [x2, #3]\n add x2, x2, #36",
+    "vector": "ldr q1, [x2], #16",
+    "structures": "ld4 {v1.16b, v2.16b, v3.16b, v4.16b}, [x2], #64",
+    "store structures": "st3 {v0.2d, v1.2d, v2.2d}, [x2], #48",
+    "index": "ldr w1, [x2, x6, lsl #2]\n add x6, x6, #1",
+    "atomic": "ldadd x0, x1, [x2]\n add x2, x2, #8",
+    "exclusive": "ldxr x1, [x2]\n stxr w4, x0, [x2]\n add x2, x2, #8",
+    "stack": "str x0, [sp, #-16]!",
+}
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+@pytest.mark.parametrize("prot", ["", "r"])
+def test_a_fault_after_many_turns(engine: str, access: str, prot: str) -> None:
+    """A loop walks over pages until one is not there, or only readable."""
+    text = f"1: {ACCESSES[access]}\n add x0, x0, #1\n add x1, x1, x0\n b 1b"
+    end, down = DATA + DATA_SIZE // 2, access == "stack"
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, text)
+        for i in range(0, DATA_SIZE, 8):
+            m.memory[DATA + i : DATA + i + 8] = (DATA + i).to_bytes(8, "little")
+        closed = DATA if down else end
+        m._memory.protect(closed, 4096, Prot.R if prot else Prot(0))
+        m.x[2] = m.sp = end if down else DATA + 16 * 7
+        for i in range(32):
+            m.v[i] = i << 70 | i
+        seen = [observed(m, 9), observed(m, 11), observed(m, 100_000), observed(m, 5)]
+        m._memory.protect(closed, 4096, Prot.R | Prot.W)
+        return [*seen, observed(m, 300)]
+
+    seen = compare(engine, scenario)
+    assert seen[2][0] is (
+        kvrm.Stop.FAULT if not prot or "st" in ACCESSES[access] or access == "atomic" else seen[2][0]
+    )
+
+
+def test_pages_change_between_runs(engine: str) -> None:
+    """What a region remembers of a page does not outlive its run."""
+    text = "1: ldr x1, [x2]\n add x0, x0, x1\n str x0, [x3]\n sub x9, x9, #1\n cbnz x9, 1b\n brk #0"
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, text)
+        m.x[2], m.x[3], m.x[9] = DATA, DATA + 4096, 1 << 40
+        m.memory[DATA : DATA + 8] = (5).to_bytes(8, "little")
+        seen = [observed(m, 1001)]
+        for change in (
+            lambda: m._memory.protect(DATA, 4096, Prot(0)),
+            lambda: m._memory.protect(DATA, 4096, Prot.R),
+            lambda: m._memory.protect(DATA + 4096, 4096, Prot.R),
+            lambda: m._memory.protect(DATA + 4096, 4096, Prot.R | Prot.W),
+            lambda: m._memory.map(DATA, 4096, Prot.R),
+            lambda: m._memory.poke(DATA, (7).to_bytes(8, "little")),
+            lambda: m._memory.unmap(DATA, 4096),
+            lambda: m._memory.map(DATA, 4096, Prot.R | Prot.W),
+            lambda: m.snapshot(),
+        ):
+            change()
+            r = m.run(max_instructions=1003)
+            seen.append((r.stop, r.retired, r.fault, state(m)))
+        return seen
+
+    compare(engine, scenario)
+
+
+def test_a_snapshot_is_not_written_to(engine: str) -> None:
+    """After a snapshot pages are copied on the first write, also by a region that wrote to them before."""
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, "1: str x0, [x2, x0, lsl #3]\n add x0, x0, #1\n and x0, x0, #4095\n b 1b")
+        m.x[2] = DATA
+        seen = [observed(m, 5000)]
+        kept = m.snapshot()
+        seen += [observed(m, 7000), observed(m, 3)]
+        later = m.snapshot()
+        seen.append(observed(m, 20_000))
+        for back in (kept, later, kept, kept):
+            m.restore(back)
+            seen += [state(m), bytes(m.memory[DATA : DATA + DATA_SIZE]), observed(m, 900)]
+        return seen
+
+    compare(engine, scenario)
+
+
+def test_memory_runs_out_in_a_loop(engine: str) -> None:
+    def scenario(name: str) -> list[Any]:
+        m = machine(
+            name, "1: str x2, [x2]\n add x2, x2, #1, lsl #12\n add x0, x0, #1\n b 1b", memory_limit=64 << 12
+        )
+        m._memory.map(1 << 32, 1 << 31, Prot.R | Prot.W)
+        m.x[2] = 1 << 32
+        return [observed(m), observed(m)]
+
+    assert compare(engine, scenario)[0][0] is kvrm.Stop.OUT_OF_MEMORY
+
+
+# -- jumps ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        0,
+        2,
+        DATA,
+        DATA + 4096,
+        CODE + 2,
+        CODE + 1,
+        CODE | 0x5A << 56,
+        (1 << 39) - 4,
+        1 << 39,
+        1 << 55,
+        (1 << 64) - 4,
+    ],
+)
+@pytest.mark.parametrize("branch", ["br x5", "blr x5", "ret x5"])
+def test_wild_jumps_out_of_a_loop(engine: str, branch: str, target: int) -> None:
+    text = f"1: add x0, x0, #1\n cmp x0, #200\n csel x5, x6, x7, eq\n {branch}\n2: b 1b"
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, text)
+        m.x[6], m.x[7] = target, CODE + 16
+        return [observed(m, 5000), observed(m, 10)]
+
+    compare(engine, scenario)
+
+
+def test_indirect_branches_with_many_targets(engine: str) -> None:
+    cases = "\n".join(f"{10 + i}: add x0, x0, #{i * 3}\n eor x1, x1, x0, ror #{i}\n b 2f" for i in range(32))
+    table = "\n".join(f" b {10 + i}f" for i in range(32))
+    text = f"""
+    mov x9, #3000
+1:  mov x3, #0x5851
+    madd x4, x4, x3, x9
+    ubfx x5, x4, #7, #5
+    adr x6, 3f
+    add x6, x6, x5, lsl #2
+    br x6
+3:  {table}
+    {cases}
+2:  adr x7, 4f
+    tst x4, #64
+    add x8, x7, #12
+    csel x7, x7, x8, eq
+    blr x7
+    sub x9, x9, #1
+    cbnz x9, 1b
+    brk #0
+4:  add x2, x2, #1
+    ret
+    nop
+    add x2, x2, #5
+    br x30
+"""
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, text)
+        return [observed(m, 1234), observed(m, 5678), observed(m)]
+
+    compare(engine, scenario)
+
+
+@pytest.mark.parametrize("offset", range(4096 - 24, 4096 + 4, 4))
+def test_loops_across_pages(engine: str, offset: int) -> None:
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, NESTED, place=CODE + offset)
+        start = m.snapshot()
+        seen = [observed(m, 11), observed(m, 40), observed(m)]
+        m.restore(start)
+        m.breakpoints.add(CODE + 4096)
+        return [*seen, observed(m), observed(m), observed(m)]
+
+    compare(engine, scenario)
+
+
+# -- floating point ----------------------------------------------
+
+
+def test_the_rounding_mode_changes_in_a_loop(engine: str) -> None:
+    """Compiled code is for FPCR = 0; whatever else a program sets is honoured at once."""
+    text = """
+    mov x9, #200
+1:  and x3, x9, #7
+    cmp x3, #4
+    csel x3, x3, xzr, lo
+    lsl x3, x3, #22
+    msr fpcr, x3
+    fdiv d1, d2, d3
+    fadd d4, d4, d1
+    fsub s5, s6, s7
+    frinti d8, d4
+    mrs x4, fpcr
+    add x0, x0, x4
+    fadd d2, d2, d3
+    sub x9, x9, #1
+    cbnz x9, 1b
+    brk #0
+"""
+
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, text)
+        m.v[2], m.v[3], m.v[6], m.v[7] = 0x3FF0000000000001, 0x4008000000000000, 0x3F800001, 0x33800000
+        return [observed(m, 777), observed(m)]
+
+    compare(engine, scenario)
+
+
+def test_tracked_exceptions_are_not_lost(engine: str) -> None:
+    def scenario(name: str) -> list[Any]:
+        text = "1: fdiv d1, d2, d3\n add x0, x0, #1\n cmp x0, #99\n b.ne 1b\n brk #0"
+        m = machine(name, text, fp_flags=True)
+        m.v[2], m.v[3] = 0x3FF0000000000000, 0x4008000000000000
+        return [observed(m)]
+
+    assert compare(engine, scenario)[0][4][7] & 0x10
