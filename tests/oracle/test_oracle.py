@@ -18,6 +18,7 @@ from .case import (
     DATA_END,
     DATA_SIZE,
     ENTRY,
+    MAX_WORDS,
     PAGE,
     Case,
     Kind,
@@ -218,7 +219,7 @@ def test_refuses_what_it_must(run: Run) -> None:
     with pytest.raises(ValueError, match="words"):
         run([Case(())])
     with pytest.raises(ValueError, match="words"):
-        run([Case((BRK_WORD,) * 65)])
+        run([Case((BRK_WORD,) * (MAX_WORDS + 1))])
 
 
 def test_qemu_model_limits_features(qemu_run: Run) -> None:
