@@ -248,6 +248,17 @@ def test_memory_runs_out_in_a_loop(engine: str) -> None:
     assert compare(engine, scenario)[0][0] is kvrm.Stop.OUT_OF_MEMORY
 
 
+def test_traces_are_the_same(
+    engine: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVRM_TRACE", "insn,regs,mem")
+    seen = []
+    for name in (engine, "interpreter"):
+        machine(name, NESTED).run()
+        seen.append(capsys.readouterr().err)
+    assert seen[0] == seen[1] and seen[0].count("add x0, x0, #1") == 12
+
+
 # -- jumps ----------------------------------------------
 
 
@@ -325,6 +336,14 @@ def test_loops_across_pages(engine: str, offset: int) -> None:
         return [*seen, observed(m), observed(m), observed(m)]
 
     compare(engine, scenario)
+
+
+def test_off_the_end_of_the_address_space(engine: str) -> None:
+    def scenario(name: str) -> list[Any]:
+        m = machine(name, "1: add x0, x0, #1\n cmp x0, #300\n b.ne 1b\n nop", place=(1 << 39) - 4096 - 16)
+        return [observed(m, 100), observed(m), observed(m)]
+
+    assert compare(engine, scenario)[1][3].address == (1 << 39) - 4096
 
 
 # -- floating point ----------------------------------------------

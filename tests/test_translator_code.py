@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -298,6 +299,26 @@ def test_machines_with_other_code_at_the_same_addresses(engine: str) -> None:
         for m in (one, two):
             assert m.run(max_instructions=404).retired == 404
     assert (one.x[0], two.x[0]) == (20 * 101, 20 * 101 * 16)
+
+
+def test_machines_in_threads(engine: str) -> None:
+    """Each thread has a machine of its own; all share what was compiled, and the compiler."""
+    machines = [machine(engine, LOOP if i % 3 else OTHER, place=CODE + 4096 * (i % 2)) for i in range(6)]
+    done: list[tuple[int, int]] = []
+
+    def work(number: int) -> None:
+        m = machines[number]
+        m.x[9] = 3000
+        while m.run(max_instructions=1501).stop is kvrm.Stop.BUDGET:
+            pass
+        done.append((number, m.x[0]))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(machines))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [(i, 3000 if i % 3 else 48000) for i in range(len(machines))]
 
 
 @pytest.mark.parametrize("first", ["cortex-a76", "armv8.0"])
