@@ -54,12 +54,11 @@ class AtOnce(Background):
         super().__init__()
         self._store, self._planner = store, planner.Planner()
 
-    def submit(self, job: Job, deliver: Callable[[Compiled | None], None]) -> None:
+    def submit(self, job: Job, deliver: Callable[[Compiled], None]) -> None:
         """Deliver all regions of a job."""
         with mock.patch.object(planner, "store", lambda: self._store):
             for region in self._planner.regions(job, MOST):
                 deliver(region)
-        deliver(None)
 
 
 def use_memory_store(machine: Any) -> Any:

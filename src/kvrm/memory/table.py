@@ -26,15 +26,15 @@ _LARGE = 16 * PAGE
 class PageTable:
     """One uint64 for each guest page: host address of the page | R_BIT | W_BIT | X_BIT, or 0 if not filled.
 
-    `entries` is the table, indexed by page number; `address` is where native code finds it. Behind the last
-    entry is one that stays 0: it stands for all addresses outside. The 1 GiB that the table spans is reserved
-    only: the host gives it memory 4 KiB at a time, one such step for 2 MiB of guest memory in use.
+    `entries` is the table, indexed by page number; `address` is where native code finds it. The 1 GiB that
+    it spans is reserved only: the host gives it memory 4 KiB at a time, one such step for 2 MiB of guest
+    memory in use.
     """
 
     __slots__ = ("_mapping", "address", "entries")
 
     def __init__(self) -> None:
-        self._mapping = anonymous(ENTRIES * _ENTRY + PAGE, MAP_NORESERVE)
+        self._mapping = anonymous(ENTRIES * _ENTRY, MAP_NORESERVE)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
         self.address = host_address(self._mapping)

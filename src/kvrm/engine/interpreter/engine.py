@@ -80,11 +80,16 @@ class Interpreter:
         self._first = self._library.undecoded
         state.set(layout.PAGE_TABLE, memory.table_address)
 
-    def prepare(self) -> None:
-        """Compile the handlers of all code that is mapped now, rather than one by one as they are met."""
-        for region in self._memory.regions():
-            if region.prot & Prot.X:
-                self._library.ensure_text(self._memory.peek(region.start, region.end - region.start))
+    def prepare(self) -> list[str]:
+        """Compile the handlers of all code that is mapped now, rather than one by one as they are met.
+
+        Returns a hash of each mapping's code.
+        """
+        return [
+            self._library.ensure_text(self._memory.peek(region.start, region.end - region.start))
+            for region in self._memory.regions()
+            if region.prot & Prot.X
+        ]
 
     @property
     def retired(self) -> int:

@@ -48,26 +48,31 @@ def _wide(e: Emitter, value: ir.Value) -> ir.Value:
     return value if value.type == I64 else e.sext(value, I64)
 
 
-def _made_by(b: Bits, row: str) -> RunNode | None:
+def made_by(b: Bits, row: str) -> RunNode | None:
+    """The node behind a value that a primitive of that name made."""
     p = b.payload
     return p if isinstance(p, RunNode) and p.row == row else None
 
 
-def _signed_by(flag: Bits) -> ir.Value | None:
+def sign_of(flag: Bits) -> Bits | None:
     """x, if the flag is x<width-1>."""
-    cut = _made_by(flag, "trunc")
-    shift = cut and _made_by(cut.args[0], "lsr")
+    cut = made_by(flag, "trunc")
+    shift = cut and made_by(cut.args[0], "lsr")
     if not shift:
         return None
     x, amount = shift.args
-    whole = x.payload
-    known = amount.known and int(amount) == x.width - 1
-    return whole.value if known and isinstance(whole, RunNode) else None
+    return x if amount.known and int(amount) == x.width - 1 else None
+
+
+def _signed_by(flag: Bits) -> ir.Value | None:
+    """The value behind x, if the flag is x<width-1>."""
+    x = sign_of(flag)
+    return x.payload.value if x is not None and isinstance(x.payload, RunNode) else None
 
 
 def _zero_test_of(flag: Bits) -> ir.Value | None:
-    """x, if the flag is x == 0."""
-    test = _made_by(flag, "eq")
+    """The value behind x, if the flag is x == 0."""
+    test = made_by(flag, "eq")
     if not test or not test.args[1].known or int(test.args[1]):
         return None
     whole = test.args[0].payload

@@ -113,9 +113,10 @@ class Library:
         """Load or compile the handlers of all allocated words among `words`."""
         self.ensure(variants_of(array("I", words)), purpose)
 
-    def ensure_text(self, text: bytes) -> None:
-        """Load or compile the handlers of a program's code."""
-        remembered = self._directory / f"{hashlib.blake2b(text, digest_size=12).hexdigest()}.text"
+    def ensure_text(self, text: bytes) -> str:
+        """Load or compile the handlers of a program's code; a hash of that."""
+        name = hashlib.blake2b(text, digest_size=12).hexdigest()
+        remembered = self._directory / f"{name}.text"
         names = cache.read_checked(remembered)
         if names is not None and self._use_disk:
             with self._lock:
@@ -124,11 +125,12 @@ class Library:
                 if len(self._loaded) > before:
                     self._refresh()
             if complete:
-                return
+                return name
         variants = variants_of(array("I", text[: len(text) & -4]))
         self.ensure(variants, "for this program (once; they are kept)")
         used = {self._on_disk[v] for v in variants & self._on_disk.keys()}
         cache.write_checked(remembered, " ".join(sorted(used)).encode())
+        return name
 
     # -- segments --------------------------------------------------------------------------------------------
     def _index(self) -> dict[Variant, str]:

@@ -48,8 +48,7 @@ class Job:
     known: dict[int, frozenset[int]]
 
 
-Deliver = Callable[[Compiled | None], None]
-"""Takes a region; None when there are no more."""
+Deliver = Callable[[Compiled], None]
 
 
 class Background:
@@ -95,7 +94,7 @@ class Background:
             while True:
                 self._answer(*_read(answers))
 
-    def _answer(self, engine: int, region: Compiled | None) -> None:
+    def _answer(self, engine: int, region: Compiled) -> None:
         deliver = self._deliver.get(engine)
         if deliver is not None:
             deliver(region)
@@ -135,7 +134,7 @@ def serve() -> None:
 
     threading.Thread(target=read, daemon=True).start()
 
-    def answer(engine: int, region: Compiled | None) -> None:
+    def answer(engine: int, region: Compiled) -> None:
         with contextlib.suppress(BrokenPipeError):
             _write(answers, (engine, region))
 
@@ -160,8 +159,6 @@ class _Worker:
                 self._answer(job.engine, region)
                 if not self._more(wait=False) or job.engine in self._waiting:
                     break
-            else:
-                self._answer(job.engine, None)
 
     def _more(self, wait: bool) -> bool:
         """Take in the jobs that have come; whether there is more to do."""

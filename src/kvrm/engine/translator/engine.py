@@ -30,7 +30,7 @@ from kvrm.engine.translator.store import store
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, Prot
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 
 SHORTEST_SLICE = 100_003
 """Instructions between two samples while interpreted code is hot."""
@@ -60,20 +60,19 @@ class Translator(Interpreter):
         self._active: dict[int, Compiled] = {}
         self._number = next(_numbers)
         self._withdraw: Any = None
-        self._arrived: deque[Compiled | None] = deque()
+        self._arrived: deque[Compiled] = deque()
         self._program = ""
 
-    def prepare(self) -> None:
+    def prepare(self) -> list[str]:
         """As the interpreter; and regions that earlier runs of the program left are used from the start."""
-        super().prepare()
+        texts = super().prepare()
         # what may be translated depends on the features, so each set of them has its own list
-        digest = hashlib.blake2b(" ".join(sorted(self._features)).encode(), digest_size=12)
-        for region in self._memory.regions():
-            if region.prot & Prot.X:
-                digest.update(self._memory.peek(region.start, region.end - region.start))
-        self._program = digest.hexdigest()
+        self._program = hashlib.blake2b(
+            " ".join([*sorted(self._features), *texts]).encode(), digest_size=12
+        ).hexdigest()
         for known in self._store.program(self._program):
             self._add(known)
+        return texts
 
     def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
         """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
@@ -83,10 +82,8 @@ class Translator(Interpreter):
     def poll(self) -> None:
         """Put regions in place that have been compiled since."""
         while self._arrived:
-            region = self._arrived.popleft()
-            if region is not None:
-                self._add(region)
-                self._patience = HOT
+            self._add(self._arrived.popleft())
+            self._patience = HOT
 
     @property
     def slice(self) -> int:

@@ -13,7 +13,6 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, Emitter
 from kvrm.engine.interpreter import flags as facets_of
-from kvrm.engine.nodes import RunNode
 from kvrm.isa.context import Flags
 from kvrm.values import Bits
 
@@ -78,8 +77,8 @@ def subtraction(nzcv: Flags) -> tuple[Bits, Bits] | None:
     """x and y, if these are the flags of x - y."""
     n, z, c, v = nzcv
     pair = signed_less(n, v)
-    zero, carry = _made(z, "eq"), _made(c, "ule")
-    total = _sign_of(n)
+    zero, carry = facets_of.made_by(z, "eq"), facets_of.made_by(c, "ule")
+    total = facets_of.sign_of(n)
     if pair is None or zero is None or carry is None or total is None:
         return None
     x, y = pair
@@ -89,14 +88,14 @@ def subtraction(nzcv: Flags) -> tuple[Bits, Bits] | None:
 
 def signed_less(n: Bits, v: Bits) -> tuple[Bits, Bits] | None:
     """x and y, if N and V are those of x - y: then N != V says x < y."""
-    difference, overflow = _sign_of(n), _sign_of(v)
+    difference, overflow = facets_of.sign_of(n), facets_of.sign_of(v)
     if difference is None or overflow is None or difference.width != overflow.width:
         return None
-    sub, both = _made(difference, "sub"), _made(overflow, "and")
+    sub, both = facets_of.made_by(difference, "sub"), facets_of.made_by(overflow, "and")
     if sub is None or both is None:
         return None
     x, y = sub.args
-    one, other = (_made(a, "xor") for a in both.args)
+    one, other = (facets_of.made_by(a, "xor") for a in both.args)
     if one is None or other is None:
         return None
     return (x, y) if _are(one.args, (x, y)) and _are(other.args, (x, difference)) else None
@@ -107,18 +106,3 @@ def _are(found: Any, wanted: tuple[Bits, Bits]) -> bool:
         a.payload is b.payload or (a.known and b.known and a.payload == b.payload)
         for a, b in zip(found, wanted, strict=True)
     )
-
-
-def _made(b: Bits, row: str) -> RunNode | None:
-    p = b.payload
-    return p if isinstance(p, RunNode) and p.row == row else None
-
-
-def _sign_of(flag: Bits) -> Bits | None:
-    """x, if the flag is x<width-1>."""
-    cut = _made(flag, "trunc")
-    shift = cut and _made(cut.args[0], "lsr")
-    if not shift:
-        return None
-    x, amount = shift.args
-    return x if amount.known and int(amount) == x.width - 1 else None
