@@ -18,13 +18,17 @@ def _c(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
 
 
-def entry(e: Emitter, state: ir.Value, address: ir.Value, bad: ir.Block) -> ir.Value:
+def page_table(e: Emitter, state: ir.Value) -> ir.Value:
+    """The host address of the lane's page table."""
+    return e.load_at(state, layout.PAGE_TABLE, PTR)
+
+
+def entry(e: Emitter, table: ir.Value, address: ir.Value, bad: ir.Block) -> ir.Value:
     """The page-table entry of `address`, its top byte ignored; `bad` where the address is out of range."""
     page = e.lshr(e.shl(address, _c(8)), _c(20))
     inside = e.append_basic_block("inside")
     unlikely(e.cbranch(e.icmp_unsigned(">=", page, _c(1 << (VA_BITS - 12))), bad, inside))
     e.position_at_end(inside)
-    table = e.load_at(state, layout.PAGE_TABLE, PTR)
     return e.load_at(table, e.shl(page, _c(3)), I64)
 
 
@@ -37,7 +41,7 @@ def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: i
     """The host address of `size` guest bytes that lie on one filled page; else continue in `slow`."""
     e = f.e
     bad = e.append_basic_block("slow")
-    found = entry(e, f.state, address, bad)
+    found = entry(e, page_table(e, f.state), address, bad)
     allowed = e.append_basic_block("allowed")
     denied = e.icmp_unsigned("==", e.and_(found, _c(PERMISSION[access])), _c(0))
     unlikely(e.cbranch(denied, bad, allowed))
@@ -58,7 +62,7 @@ def _check(f: Function, address: ir.Value, access: str) -> ir.Value:
     """The entry of one byte's page; leaves with MEMORY where it is not filled or not allowed."""
     e = f.e
     bad = e.append_basic_block("fault")
-    found = entry(e, f.state, address, bad)
+    found = entry(e, page_table(e, f.state), address, bad)
     good = e.append_basic_block("good")
     denied = e.icmp_unsigned("==", e.and_(found, _c(PERMISSION[access])), _c(0))
     unlikely(e.cbranch(denied, bad, good))

@@ -11,7 +11,7 @@ from kvrm.engine import native
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Callee, Function
-from kvrm.engine.interpreter.memory import entry, host_address
+from kvrm.engine.interpreter.memory import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import (
     OPERANDS,
     PAGE_SLOTS,
@@ -166,7 +166,7 @@ def _undecoded(module: ir.Module) -> None:
     e = f.e
     pc = e.load_at(f.ip, OPERANDS, I64)
     lost = e.append_basic_block("lost")
-    found = entry(e, f.state, pc, lost)
+    found = entry(e, page_table(e, f.state), pc, lost)
     fetch = e.append_basic_block("fetch")
     executable = e.icmp_unsigned("!=", e.and_(found, ir.Constant(I64, X_BIT)), ir.Constant(I64, 0))
     e.cbranch(executable, fetch, lost)

@@ -20,11 +20,10 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.memory import PERMISSION
+from kvrm.engine.interpreter.memory import PERMISSION, entry, page_table
 from kvrm.engine.translator.registers import Registers
 from kvrm.isa.definition import Decoded
-from kvrm.machine import state as layout
-from kvrm.memory import PAGE, VA_BITS
+from kvrm.memory import PAGE
 
 
 def _c(value: int) -> ir.Constant:
@@ -50,7 +49,7 @@ class Accesses:
     def __init__(self, stage: Any, e: Emitter, registers: Registers, loops: bool) -> None:
         self._stage, self._e, self._registers = stage, e, registers
         self._most = SITES if loops else 0
-        self._table = e.load_at(stage.state, layout.PAGE_TABLE, PTR)
+        self._table = page_table(e, stage.state)
         self._base = self._index = 32
         self._sites: dict[str, _Site] = {}
 
@@ -89,20 +88,16 @@ class Accesses:
         """The host address by the page table, which a site remembers; the address's top byte is ignored."""
         e = self._e
         fail = e.append_basic_block("fail")
-        page = e.lshr(e.shl(address, _c(8)), _c(20))
-        inside = e.append_basic_block("inside")
-        unlikely(e.cbranch(e.icmp_unsigned(">=", page, _c(1 << (VA_BITS - 12))), fail, inside))
-        e.position_at_end(inside)
-        entry = e.load_at(self._table, e.shl(page, _c(3)), I64)
+        found = entry(e, self._table, address, fail)
         offset = e.and_(address, _c(PAGE - 1))
-        denied = e.icmp_unsigned("==", e.and_(entry, _c(PERMISSION[access])), _c(0))
+        denied = e.icmp_unsigned("==", e.and_(found, _c(PERMISSION[access])), _c(0))
         over = e.icmp_unsigned(">", offset, _c(PAGE - size))
         good = e.append_basic_block("good")
         unlikely(e.cbranch(e.or_(denied, over), fail, good))
         e.position_at_end(fail)
         self._stage.leave_plain()
         e.position_at_end(good)
-        host = e.and_(entry, _c(-PAGE))
+        host = e.and_(found, _c(-PAGE))
         if site is not None:
             guest = e.sub(address, offset)
             e.store(guest, site.page)

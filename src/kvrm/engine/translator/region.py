@@ -112,11 +112,6 @@ class Region:
         return {pc: longest[pc] for pc in heads}
 
     @property
-    def pages(self) -> set[int]:
-        """Numbers of the pages that the code lies on; a block does not cross a page."""
-        return {start >> 12 for start in self.blocks}
-
-    @property
     def number(self) -> int:
         """The key as a number that is not 0."""
         return int(self.key, 16) | 1

@@ -60,6 +60,7 @@ class _RegionStage(Context):
         self._out = self._f.fn.append_basic_block("out")
         self._plain = self._f.fn.append_basic_block("plain")
         self._next: tuple[Bits, Bits | None] | None = None
+        self._number = _c(region.number)
         self._pc = self._retired = 0
 
     # -- building --------------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ class _RegionStage(Context):
         self._pc, self._retired = block.start, 0
         if needed is not None:
             with e.if_then(e.icmp_unsigned("<=", self._left, _c(needed)), likely=False):
-                e.store_at(_c(self._region.number), self.state, layout.REGION)
+                e.store_at(self._number, self.state, layout.REGION)
                 self.leave_plain()
         for word in block.words:
             d = decode(word, self._pc)
