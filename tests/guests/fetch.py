@@ -24,9 +24,10 @@ PACKAGES = {
 }
 """What the tests run: package name to the version preferred; where that is gone, the current one is taken."""
 
+SECONDS = 600
+"""Longest time that one command of a private apt may take."""
+
 _APT_CONF = """\
-APT::Architecture "arm64";
-APT::Architectures {{ "arm64"; }};
 APT::Sandbox::User "";
 Dir::State "{apt}/state";
 Dir::State::status "{apt}/state/status";
@@ -36,10 +37,14 @@ Acquire::Retries "1";
 Acquire::http::Timeout "20";
 Acquire::https::Timeout "20";
 """
+_ARM64 = """\
+APT::Architecture "arm64";
+APT::Architectures { "arm64"; };
+"""
 
 
 class Unavailable(Exception):
-    """The programs cannot be had on this machine; the message says why."""
+    """Packages cannot be had on this machine; the message says why."""
 
 
 def guests() -> Path:
@@ -77,23 +82,16 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _fetch(apt: Path, root: Path) -> None:
-    for tool in ("apt-get", "dpkg-deb"):
-        if not shutil.which(tool):
-            raise Unavailable(f"{tool} is missing: the guest programs come from Debian packages")
-    shutil.rmtree(apt, ignore_errors=True)
+    prepare_apt(apt, _ARM64)
     shutil.rmtree(root, ignore_errors=True)
-    for directory in ("state/lists/partial", "cache/archives/partial"):
-        (apt / directory).mkdir(parents=True)
-    (apt / "state/status").touch()
-    (apt / "apt.conf").write_text(_APT_CONF.format(apt=apt))
     # A broken extra source does not matter while the packages are found.
-    _run(apt, "apt-get", "update", check=False)
+    run_apt(apt, "apt-get", "update", check=False)
     for name, version in PACKAGES.items():
-        if _run(apt, "apt-get", "download", f"{name}={version}", check=False):
-            _run(apt, "apt-get", "download", name)
+        if run_apt(apt, "apt-get", "download", f"{name}={version}", check=False):
+            run_apt(apt, "apt-get", "download", name)
     root.mkdir()
     for deb in sorted(apt.glob("*.deb")):
-        _run(apt, "dpkg-deb", "-x", str(deb), str(root))
+        run_apt(apt, "dpkg-deb", "-x", str(deb), str(root))
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")
     (root / "etc").mkdir(exist_ok=True)
@@ -102,20 +100,36 @@ def _fetch(apt: Path, root: Path) -> None:
     shutil.rmtree(apt)
 
 
-def _run(apt: Path, *command: str, check: bool = True) -> int:
-    """Run a command in `apt` under its configuration; return the exit code."""
-    done = subprocess.run(
-        command,
-        cwd=apt,
-        env=os.environ | {"APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def prepare_apt(apt: Path, settings: str) -> None:
+    """Make `apt` the state of an apt of its own, with these settings besides. Raises Unavailable."""
+    for tool in ("apt-get", "dpkg-deb"):
+        if not shutil.which(tool):
+            raise Unavailable(f"{tool} is missing: what the tests run comes from Debian packages")
+    shutil.rmtree(apt, ignore_errors=True)
+    for directory in ("state/lists/partial", "cache/archives/partial"):
+        (apt / directory).mkdir(parents=True)
+    (apt / "state/status").touch()
+    (apt / "apt.conf").write_text(_APT_CONF.format(apt=apt) + settings)
+
+
+def run_apt(apt: Path, *command: str, check: bool = True) -> int:
+    """Run a command in `apt` under its configuration; return the exit code. Raises Unavailable."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=apt,
+            env=os.environ | {"APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"`{' '.join(command[:3])}` had not ended after {SECONDS} s") from None
     if check and done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-        raise Unavailable(f"`{' '.join(command[:3])}` failed: {last}")
+        lines = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
+        telling = next((line for line in lines if line.startswith(("E:", "Err:"))), lines[-1])
+        raise Unavailable(f"`{' '.join(command[:3])}` failed: {telling}")
     return done.returncode
 
 

@@ -7,7 +7,6 @@ does the work with a private state; the host's package lists and database stay a
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import subprocess
 import tarfile
@@ -16,30 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from guests.fetch import SECONDS, Unavailable, prepare_apt, run_apt
 from kvrm.cache import root
 
 RELEASE: Final = "bookworm"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-SECONDS: Final = 600
-"""Longest time that one command may take."""
-
-_APT_CONF: Final = """\
-APT::Sandbox::User "";
+_SETTINGS: Final = """\
 APT::Update::Error-Mode "any";
-Dir::State "{apt}/state";
-Dir::State::status "{apt}/state/status";
-Dir::Cache "{apt}/cache";
 Dir::Etc::sourcelist "{apt}/sources.list";
 Dir::Etc::sourceparts "-";
-Acquire::Languages "none";
-Acquire::Retries "1";
-Acquire::http::Timeout "20";
-Acquire::https::Timeout "20";
 """
-
-
-class Unavailable(Exception):
-    """The suites cannot be had on this machine; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +86,16 @@ def _site() -> str:
 
 
 def _fetch(apt: Path, folder: Path) -> None:
-    for tool in ("apt-get", "dpkg-deb"):
-        if not shutil.which(tool):
-            raise Unavailable(f"{tool} is missing: the suites come from Debian packages")
-    shutil.rmtree(apt, ignore_errors=True)
-    for directory in ("state/lists/partial", "cache/archives/partial"):
-        (apt / directory).mkdir(parents=True)
-    (apt / "state/status").touch()
-    (apt / "apt.conf").write_text(_APT_CONF.format(apt=apt))
+    prepare_apt(apt, _SETTINGS.format(apt=apt))
     signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
     lines = [f"{kind} {signed}{_site()} {RELEASE} main\n" for kind in ("deb", "deb-src")]
     (apt / "sources.list").write_text("".join(lines))
-    _run(apt, "apt-get", "update")
+    run_apt(apt, "apt-get", "update")
     for name, package in PACKAGES.items():
         how = ("download",) if package.binary else ("source", "--download-only")
-        _run(apt, "apt-get", *how, package.name)
+        run_apt(apt, "apt-get", *how, package.name)
         for deb in apt.glob("*.deb"):
-            _run(apt, "dpkg-deb", "-x", str(deb), ".")
+            run_apt(apt, "dpkg-deb", "-x", str(deb), ".")
             deb.unlink()
         archives = sorted(apt.glob(package.tar))
         if not archives:
@@ -139,23 +117,3 @@ def _extract(archive: Path, target: Path, folders: Sequence[str]) -> None:
             assert content is not None
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (target / name).write_bytes(content.read())
-
-
-def _run(apt: Path, *command: str) -> None:
-    """Run a command in `apt` under its configuration."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=apt,
-            env=os.environ | {"APT_CONFIG": str(apt / "apt.conf"), "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"`{' '.join(command[:3])}` had not ended after {SECONDS} s") from None
-    if done.returncode:
-        lines = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
-        telling = next((line for line in lines if line.startswith(("E:", "Err:"))), lines[-1])
-        raise Unavailable(f"`{' '.join(command[:3])}` failed: {telling}")
