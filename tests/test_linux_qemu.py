@@ -41,8 +41,14 @@ def test_like_qemu(kind: str, tree: Path, tmp_path: Path, qemu: str, monkeypatch
     subprocess.run([COMPILER, "-O1", "-w", kind, SOURCE, "-o", program], check=True)
     monkeypatch.chdir(tree)
     result = kvrm.Machine(program, args=["argument"], env={"A": "1"}).run(max_instructions=10**8)
+    # The guest of QEMU inherits session, file mask and signals; KVRM's leads a session of its own.
     expected = subprocess.run(
-        [qemu, "-E", "A=1", program, "argument"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+        [qemu, "-E", "A=1", program, "argument"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        start_new_session=True,
+        umask=0o022,
     )
     assert _lines(result.stdout) == _lines(expected.stdout)
     assert (result.stop, result.exit_code) == (kvrm.Stop.EXIT, expected.returncode)
