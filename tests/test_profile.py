@@ -63,14 +63,6 @@ def test_what_ran_is_attributed_to_where_a_slice_ends() -> None:
     assert account.rest == (5, 0.5)
 
 
-def test_following_does_not_count_native_code() -> None:
-    account = Account(translates=True)
-    account.sample(0, START, 0)
-    account.seconds += 0.25
-    account.followed(1.0, [1])
-    assert (account.following, account.pages) == (0.75, {1})
-
-
 @pytest.mark.parametrize("engine", ["interpreter", "reference"])
 def test_engines_of_one_tier(engine: str) -> None:
     m = machine(engine, ADD, SUB, LOOP, SVC)

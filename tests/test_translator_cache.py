@@ -311,7 +311,11 @@ def test_regions_come_from_another_process(runs: Runs) -> None:
     elf = program(3, turns=2_000_000)
     first = runs.run(elf, "tiered")
     assert first[:3] == expected(elf)
-    assert runs.regions and runs.indexes
+    deadline = time.monotonic() + 60
+    while not runs.indexes:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert runs.regions
     assert int(runs.run(elf, "tiered")[4]) > 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from unittest import mock
 
 from kvrm.engine.translator import planner
-from kvrm.engine.translator.background import MOST, Background, Job
+from kvrm.engine.translator.background import Background, Job
 from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.engine import Translator
 from kvrm.engine.translator.forced import ForcedTranslator
@@ -57,7 +57,7 @@ class AtOnce(Background):
     def submit(self, job: Job, deliver: Callable[[Compiled], None]) -> None:
         """Deliver all regions of a job."""
         with mock.patch.object(planner, "store", lambda: self._store):
-            for region in self._planner.regions(job, MOST):
+            for region in self._planner.regions(job):
                 deliver(region)
 
 

@@ -7,7 +7,6 @@ attributed to the place where the slice ends. Over many slices the shares are th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,11 +84,6 @@ class Account:
     def stepped(self, pc: int, retired: bool, seconds: float, fpcr: int) -> None:
         """The reference engine ran the instruction at `pc`."""
         self._add(self.reference, pc & -PLACE, retired, seconds, fpcr)
-
-    def followed(self, seconds: float, pages: Iterable[int]) -> None:
-        """Finding out what to translate took so long, native code since the last sample included."""
-        self.following += max(0.0, seconds - self.rest[1])
-        self.pages.update(pages)
 
     def sample(self, region: int, pc: int, fpcr: int) -> None:
         """A slice ended at `pc`, in the region of that number or, if it is 0, in interpreted code."""

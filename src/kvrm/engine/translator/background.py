@@ -25,9 +25,7 @@ from kvrm.engine.translator.compile import Compiled
 if TYPE_CHECKING:
     import subprocess
 
-MOST = 64
-"""Regions that one trace can ask for."""
-LINGER = 10.0
+LINGER = 60.0
 """Seconds that the process goes on after the guest's has ended."""
 
 
@@ -122,7 +120,7 @@ def serve() -> None:
     # Whatever else is printed must not get between the answers.
     os.dup2(2, 1)
     with contextlib.suppress(OSError):
-        os.nice(5)
+        os.nice(10)
     jobs: SimpleQueue[Job | None] = SimpleQueue()
 
     def read() -> None:
@@ -155,7 +153,7 @@ class _Worker:
         planner = Planner()
         while self._more(wait=not self._waiting):
             job = self._waiting.pop(next(iter(self._waiting)))
-            for region in planner.regions(job, MOST):
+            for region in planner.regions(job):
                 self._answer(job.engine, region)
                 if not self._more(wait=False) or job.engine in self._waiting:
                     break

@@ -30,6 +30,11 @@ class Compiled:
         return frozenset(start for start, _ in self.code)
 
     @property
+    def addresses(self) -> frozenset[int]:
+        """Those of all instructions."""
+        return frozenset(pc for start, data in self.code for pc in range(start, start + len(data), 4))
+
+    @property
     def pages(self) -> set[int]:
         """Numbers of the pages that the code lies on."""
         return {start >> 12 for start, _ in self.code}

@@ -3,8 +3,8 @@
 A translated region is a handler like any other: it stands in the slot of its first instruction and runs as
 many instructions as it likes. What is hot is found by sampling. A run is cut into slices; where they end in
 interpreted code again and again, the engine records what the program does for a moment and asks for regions
-that would run most of that (`plan`). A region that uses up a slice says so in the state, so that translated
-code is left alone and slices grow.
+that would run most of that (`plan`). A region that finds a slice nearly used up says so in the state; how much
+of such a slice was interpreted between regions, a short trace tells. While that is little, slices grow.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 SHORTEST_SLICE = 100_003
 """Instructions between two samples while interpreted code is hot."""
 LONGEST_SLICE = 20_000_000
-FIRST, HOT, COLD = 150, 2, 256
-"""Samples of interpreted code after which the program is followed: the first time, as long as that brings
-regions, and at most. A program that is over before the first costs no compiler."""
+FIRST, HOT, COLD = 15_000_000, 200_000, 25_000_000
+"""Instructions interpreted, as samples tell, after which the program is followed: the first time, as long as
+that brings regions, and at most. A program that is over before the first costs no compiler."""
 LONGEST_TRACE = 20_000
 """Instructions that are followed."""
-MOST_PIECES = 16
-"""Times that a trace goes on after native code left for the host, as for a page that is not filled."""
+PROBE = 500
+"""Instructions that are followed after a slice that ended in a region."""
 
 _numbers = itertools.count()
 
@@ -55,7 +55,9 @@ class Translator(Interpreter):
         self._store = store()
         self._cold, self._patience = 0, FIRST
         self._slice = self._due = SHORTEST_SLICE
-        self._end = 0
+        self._trace: list[int] = []
+        self._wanted = 0
+        self._weight = 0
         self._regions: dict[int, Compiled] = {}
         self._active: dict[int, Compiled] = {}
         self._number = next(_numbers)
@@ -74,11 +76,6 @@ class Translator(Interpreter):
             self._add(known)
         return texts
 
-    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
-        """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
-        self._end = self.retired + budget
-        return super().run(budget, breakpoints)
-
     def poll(self) -> None:
         """Put regions in place that have been compiled since."""
         while self._arrived:
@@ -90,63 +87,82 @@ class Translator(Interpreter):
         """Instructions up to the next sample."""
         return max(self._due - self.account.instructions, 1)
 
-    def resume(self, end: int) -> Exit | None:
-        """Serve what native code that somebody else entered left for; also takes samples."""
-        self._end = end
-        return super().resume(end)
-
     # -- sampling --------------------------------------------------------------------------------------------
     def _enter(self, budget: int) -> None:
-        super()._enter(min(budget, max(self._due - self.account.instructions, 1)))
+        if self._wanted:
+            self._follow(budget)
+        else:
+            super()._enter(min(budget, self.slice))
 
     def _serve(self, reason: Reason) -> Exit | None:
-        if reason is not Reason.BUDGET or self.account.instructions < self._due:
-            return super()._serve(reason)  # a slice goes on where a run ends
-        left = self._sample()
-        self._due = self.account.instructions + self._slice
-        return left
+        # a slice goes on where a run ends
+        if reason is Reason.BUDGET and self.account.instructions >= self._due and not self._wanted:
+            self._sample()
+            self._due = self.account.instructions + self._slice
+        return super()._serve(reason)
 
-    def _sample(self) -> Exit | None:
+    def _sample(self) -> None:
         """A slice has ended: note where, and see what the program does if too much of it is interpreted."""
         s = self._state
         self.poll()
         if s.get(layout.REGION):
             s.set(layout.REGION, 0)
+            self._wanted, self._weight = PROBE, self._slice
             self._slice = min(2 * self._slice + 1, LONGEST_SLICE)
-            return None
-        self._slice = max(self._slice // 2, SHORTEST_SLICE)
-        self._cold += 1
-        if self._cold < self._patience or self.retired >= self._end:
-            return None
-        self._cold = 0
-        self._patience = min(2 * self._patience, COLD)
-        return self._follow()
+        else:
+            self._interpreted(self._slice)
+            self._slice = max(self._slice // 2, SHORTEST_SLICE)
 
-    def _follow(self) -> Exit | None:
-        """Record what the program does, and ask for regions for what of it is interpreted."""
-        began = time.perf_counter()
-        trace: list[int] = []
-        left = None
-        for _ in range(MOST_PIECES):
-            count = min(LONGEST_TRACE - len(trace), self._end - self.retired)
-            pcs = self.record(count) if count > 0 else []
-            trace += pcs
-            if len(pcs) < count:
-                left = super()._serve(Reason(self._state.get(layout.REASON)))
-            if left is not None or len(pcs) >= count:
-                break
+    def _interpreted(self, instructions: int) -> None:
+        """So many more were: from time to time, have the program followed."""
+        self._cold += instructions
+        if self._cold >= self._patience:
+            self._cold, self._patience = 0, min(2 * self._patience, COLD)
+            self._wanted = LONGEST_TRACE
+
+    def _follow(self, budget: int) -> None:
+        """Record what the program does next, in place of just running it."""
+        began, native = time.perf_counter(), self.account.seconds
+        self._trace += self.record(min(budget, self._wanted - len(self._trace)))
+        if len(self._trace) >= self._wanted:
+            self._followed()
+        self.account.following += time.perf_counter() - began - (self.account.seconds - native)
+
+    def _followed(self) -> None:
+        """The trace is as long as wanted: weigh what is interpreted of it, or ask for regions for that."""
+        if self._wanted < LONGEST_TRACE:
+            self._wanted = 0
+            self._interpreted(self._weight * self._outside() // len(self._trace))
+        else:
+            self._wanted = 0
+            self._ask()
+        if not self._wanted:
+            self._trace = []
+
+    def _outside(self) -> int:
+        """Instructions of the trace that no region runs."""
+        count, inside = 0, frozenset[int]()
+        for pc in self._trace:
+            if pc not in inside:
+                region = self._active.get(pc)
+                inside = region.addresses if region is not None else frozenset()
+                count += region is None
+        return count
+
+    def _ask(self) -> None:
+        """Ask for regions for what of the trace is interpreted."""
         code: dict[int, bytes] = {}
-        for page in {pc >> 12 for pc in trace}:
+        for page in {pc >> 12 for pc in self._trace}:
             with contextlib.suppress(GuestFault):
                 code[page] = self._memory.read(page << 12, PAGE, AccessKind.FETCH)
         known = {entry: region.starts for entry, region in self._active.items()}
-        job = Job(self._number, self._program, self._features, array("Q", trace).tobytes(), code, known)
+        trace = array("Q", self._trace).tobytes()
+        job = Job(self._number, self._program, self._features, trace, code, known)
         self._store.background.submit(job, self._arrived.append)
         if self._withdraw is None:
             self._withdraw = weakref.finalize(self, self._store.background.withdraw, self._number)
             self._withdraw.atexit = False
-        self.account.followed(time.perf_counter() - began, code)
-        return left
+        self.account.pages.update(code)
 
     # -- regions in place ------------------------------------------------------------------------------------
     def _add(self, region: Compiled) -> None:

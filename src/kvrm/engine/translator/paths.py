@@ -12,12 +12,12 @@ from kvrm.engine.translator.survey import flow_of
 
 LONGEST_BLOCK = 64
 """Instructions after which a block ends, whatever follows."""
-LARGEST_REGION = 200
+LARGEST_REGION = 400
 """Instructions of a region: LLVM's time grows faster than the size of a function."""
 SMALL = 16
 """Instructions that a region around an address has at least, if they can be reached."""
 NEARLY_ALWAYS = 0.9
-RAREST = 0.25
+RAREST = 0.05
 """How often, per entry, a block must be reached to be worth its place in a region."""
 MOST_TARGETS = 4
 """Targets of an indirect branch that a region looks for; any other leaves the region."""

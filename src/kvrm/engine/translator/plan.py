@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 
-ENOUGH = 0.03
+ENOUGH = 0.003
 """The part of a path that may stay interpreted."""
 
 
-def plan(paths: Paths, path: list[int], regions: Mapping[int, Set[int]], most: int) -> list[Region]:
-    """At most `most` new regions, the most useful first.
+def plan(paths: Paths, path: list[int], regions: Mapping[int, Set[int]]) -> Iterator[Region]:
+    """New regions, the most useful first, until little of the path stays interpreted.
 
     `path` is blocks that ran one after the other, `regions` the blocks of each region that there is, by its
     entry. Where a path would go through regions is played through: it is in one from its entry until a block
@@ -23,17 +23,16 @@ def plan(paths: Paths, path: list[int], regions: Mapping[int, Set[int]], most: i
     sizes = {pc: paths.size(pc) for pc in set(path)}
     total = sum(sizes[pc] for pc in path)
     useless: set[int] = set()
-    out: list[Region] = []
-    while len(out) < most:
+    while True:
         stretches = _interpreted(paths, path, known)
         weights: Counter[int] = Counter()
         for begin, end in stretches:
             weights[path[begin]] += sum(sizes[pc] for pc in path[begin:end])
         if weights.total() <= ENOUGH * total:
-            break
+            return
         start = next((pc for pc, _ in weights.most_common() if pc not in useless), None)
         if start is None:
-            break
+            return
         entry = _entry(path, [(b, e) for b, e in stretches if path[b] == start])
         region = paths.grow(entry, known)
         if region is None or entry in useless:
@@ -43,8 +42,7 @@ def plan(paths: Paths, path: list[int], regions: Mapping[int, Set[int]], most: i
         if known.get(entry) == region.blocks.keys():
             continue
         known[entry] = region.blocks.keys()
-        out.append(region)
-    return out
+        yield region
 
 
 def _interpreted(paths: Paths, path: list[int], regions: Mapping[int, Set[int]]) -> list[tuple[int, int]]:

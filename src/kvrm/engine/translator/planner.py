@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 from kvrm.engine.translator.background import Job
 from kvrm.engine.translator.compile import Compiled
@@ -15,6 +17,9 @@ from kvrm.memory import PAGE
 
 log = logging.getLogger("kvrm")
 
+RECENT = 8
+"""Traces that regions are planned for together."""
+
 
 class Planner:
     """Remembers what it learned of each engine's program."""
@@ -22,12 +27,13 @@ class Planner:
     def __init__(self) -> None:
         self._code: dict[int, dict[int, bytes]] = {}
         self._paths: dict[int, Paths] = {}
+        self._recent: dict[int, deque[list[int]]] = {}
 
-    def regions(self, job: Job, most: int) -> Iterator[Compiled]:
-        """New regions for what a job's trace shows, the most useful first; at most `most`."""
+    def regions(self, job: Job) -> Iterator[Compiled]:
+        """New regions for what a job's trace and those before show, the most useful first."""
         if not job.trace:
-            self._code.pop(job.engine, None)
-            self._paths.pop(job.engine, None)
+            for known in (self._code, self._paths, self._recent):
+                known.pop(job.engine, None)
             return
         code = self._code.setdefault(job.engine, {})
         paths = self._paths.setdefault(job.engine, Paths(partial(_fetch, code), job.features))
@@ -35,8 +41,9 @@ class Planner:
             if code.get(page, data) != data:
                 paths.forget(page << 12, (page + 1) << 12)
             code[page] = data
-        path = paths.add(memoryview(job.trace).cast("Q").tolist())
-        for region in plan(paths, path, job.known, most):
+        recent = self._recent.setdefault(job.engine, deque(maxlen=RECENT))
+        recent.appendleft(paths.add(memoryview(job.trace).cast("Q").tolist()))
+        for region in plan(paths, list(chain.from_iterable(recent)), job.known):
             try:
                 made = store().make(region)
             except Exception:
