@@ -26,7 +26,7 @@ class LaneProcess:
         self._process = copy(origin)
         self._process.memory, self._process.state = memory, state
         self._process.stdout, self._process.stderr = bytearray(), bytearray()
-        self._process.random = Random()
+        self._process.random, self._process.ahead = Random(), None
         self._snapshot: Snapshot | None = None
         self._stdin: bytes | None = None
         self.begin(snapshot, None)

@@ -14,6 +14,7 @@ from kvrm.debug.switches import trace_switch
 from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
+from kvrm.linux.ahead import Ahead
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.nodes import Directory, Node
@@ -117,8 +118,14 @@ class Process:
         topics, start = trace_switch()
         self._trace_from = start if "sys" in topics else None
         self.loaded: Loaded = Loaded(0, 0, 0, b"")
+        self.ahead: Ahead | None = None
 
     # Running
+
+    def read_ahead(self) -> None:
+        """From now on, have native code answer some calls, unless they are to be printed."""
+        if self._trace_from is None:
+            self.ahead = Ahead(self.state.words)
 
     def start(self) -> None:
         """Load the program, and set pc and sp to its first instruction and stack."""
@@ -153,6 +160,8 @@ class Process:
         """
         words = self.state.words
         self.retired = retired
+        if self.ahead is not None:
+            self.ahead.end()
         self.files.now = self.realtime
         number = words[8] & 0xFFFFFFFF
         call = TABLE.get(number)

@@ -148,6 +148,7 @@ class Machine:
                 features=self.features,
             )
             self._process.start()
+            self._process.read_ahead()
         self._engine = _make_engine(self, self._memory, program is not None)
         self._memory.on_remap = self._engine.invalidate
         self._solo = Solo(self)
@@ -322,10 +323,18 @@ class Machine:
         finally:
             seconds = time.perf_counter() - began
             self._seconds += seconds
+            self._settle()
         result = self._result(outcome, self.retired - before, seconds)
         if self._process is not None and result.stop in (Stop.EXIT, Stop.SIGNAL):
             self._over = result
         return result
+
+    def _settle(self) -> None:
+        """Nothing is read ahead while the machine does not run; calls that native code answered count."""
+        if self._process is not None and self._process.ahead is not None:
+            self._process.ahead.end()
+            for number, count in self._process.ahead.counted().items():
+                self._engine.account.calls[number].count += count
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped.

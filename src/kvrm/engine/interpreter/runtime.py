@@ -11,6 +11,7 @@ from kvrm.engine import native
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Callee, Function
+from kvrm.engine.interpreter.answers import answer
 from kvrm.engine.interpreter.memory import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import (
     OPERANDS,
@@ -53,12 +54,18 @@ def _start(module: ir.Module) -> ir.Function:
 
 
 def _enter(module: ir.Module, start: ir.Function) -> None:
-    """`void enter(state)`: run from PC with REMAINING as budget until something returns."""
+    """`void enter(state)`: run from PC with REMAINING as budget until something returns to the host."""
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "enter")
     e = Emitter(fn.append_basic_block("entry"))
     state = fn.args[0]
+    again, host = e.append_basic_block("again"), e.append_basic_block("host")
     with _default_arithmetic(e):
+        e.branch(again)
+        e.position_at_end(again)
         _call(e, start, state, ir.Constant(PTR, None), e.load_at(state, layout.REMAINING, I64))
+        answer(e, state, host)
+        e.branch(again)
+        e.position_at_end(host)
     e.ret_void()
 
 

@@ -3,8 +3,8 @@
 A translated region is a handler like any other: it stands in the slot of its first instruction and runs as
 many instructions as it likes. What is hot is found by sampling. A run is cut into slices; where they end in
 interpreted code again and again, the engine records what the program does for a moment and asks for regions
-that would run most of that (`plan`). A region that finds a slice nearly used up says so in the state; how much
-of such a slice was interpreted between regions, a short trace tells. While that is little, slices grow.
+that would run most of that (`plan`). A region that finds a slice nearly used up says so in the state; how
+much of such a slice was interpreted between regions, a short trace tells. While it is little, slices grow.
 """
 
 from __future__ import annotations

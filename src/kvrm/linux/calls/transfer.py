@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.ahead import LARGEST_READ
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.open_file import OpenFile, SeekableFile
+from kvrm.linux.files.open_file import GuestFile, OpenFile, SeekableFile
 from kvrm.linux.layout import DOUBLEWORD, IOVEC
 from kvrm.memory import GuestFault
 
@@ -23,7 +24,11 @@ Pieces = list[tuple[int, int]]
 
 def read(process: Process, fd: int, buffer: int, count: int) -> int:
     """Read from the current offset."""
-    return _into_guest(process, _readable(process, fd), [(buffer, count)])
+    file = _readable(process, fd)
+    done = _into_guest(process, file, [(buffer, count)])
+    if process.ahead is not None and 0 < done == count <= LARGEST_READ and isinstance(file, GuestFile):
+        process.ahead.begin(fd, file)
+    return done
 
 
 def readv(process: Process, fd: int, vector: int, count: int) -> int:
