@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Set
 from dataclasses import replace
 from mmap import mmap
@@ -72,7 +72,8 @@ class Interpreter:
         self._reference = Reference(state, memory, features)
         self._code = PageTable()
         self._slots: dict[int, int] = {}
-        self._chunks: list[tuple[int, mmap]] = []
+        self._chunks: list[mmap] = []
+        self._bases: list[int] = []
         self._page_of: dict[int, int] = {}
         self._free: list[int] = []
         self._breaks: Set[int] = frozenset()
@@ -244,7 +245,7 @@ class Interpreter:
 
     # -- predecoded pages ------------------------------------------------------------------------------------
     def _pc_of(self, ip: int) -> int:
-        base, _ = self._chunks[bisect_right(self._chunks, ip, key=lambda c: c[0]) - 1]
+        base = self._bases[bisect_right(self._bases, ip) - 1]
         index, offset = divmod(ip - base, PAGE_BYTES)
         return (self._page_of[base + index * PAGE_BYTES] << 12) + offset // SLOT_PER_PC
 
@@ -270,8 +271,8 @@ class Interpreter:
     def _new_chunk(self) -> None:
         chunk = anonymous(CHUNK_PAGES * PAGE_BYTES)
         base = host_address(chunk)
-        self._chunks.append((base, chunk))
-        self._chunks.sort(key=lambda c: c[0])
+        self._chunks.append(chunk)
+        insort(self._bases, base)
         self._free += [base + i * PAGE_BYTES for i in range(CHUNK_PAGES)]
 
     def _reset(self, page: int) -> None:

@@ -34,13 +34,13 @@ from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 
 SHORTEST_SLICE = 100_003
 """Instructions between two samples while interpreted code is hot."""
-LONGEST_SLICE = 20_000_000
+LONGEST_SLICE = 40_000_000
 FIRST, HOT, COLD = 15_000_000, 200_000, 25_000_000
 """Instructions interpreted, as samples tell, after which the program is followed: the first time, as long as
 that brings regions, and at most. A program that is over before the first costs no compiler."""
 LONGEST_TRACE = 20_000
 """Instructions that are followed."""
-PROBE = 500
+PROBE = 250
 """Instructions that are followed after a slice that ended in a region."""
 
 _numbers = itertools.count()
@@ -60,20 +60,22 @@ class Translator(Interpreter):
         self._weight = 0
         self._regions: dict[int, Compiled] = {}
         self._active: dict[int, Compiled] = {}
+        self._addresses: dict[str, frozenset[int]] = {}
         self._number = next(_numbers)
         self._withdraw: Any = None
         self._arrived: deque[Compiled] = deque()
         self._program = ""
+        self._remembered: dict[int, list[str]] = {}
 
     def prepare(self) -> list[str]:
-        """As the interpreter; and regions that earlier runs of the program left are used from the start."""
+        """As the interpreter; and regions that earlier runs left are used where control gets."""
         texts = super().prepare()
         # what may be translated depends on the features, so each set of them has its own list
         self._program = hashlib.blake2b(
             " ".join([*sorted(self._features), *texts]).encode(), digest_size=12
         ).hexdigest()
-        for known in self._store.program(self._program):
-            self._add(known)
+        for entry, key in self._store.program(self._program).items():
+            self._remembered.setdefault(entry >> 12, []).append(key)
         return texts
 
     def poll(self) -> None:
@@ -145,9 +147,14 @@ class Translator(Interpreter):
         for pc in self._trace:
             if pc not in inside:
                 region = self._active.get(pc)
-                inside = region.addresses if region is not None else frozenset()
+                inside = self._addresses_of(region) if region is not None else frozenset()
                 count += region is None
         return count
+
+    def _addresses_of(self, region: Compiled) -> frozenset[int]:
+        if region.key not in self._addresses:
+            self._addresses[region.key] = region.addresses
+        return self._addresses[region.key]
 
     def _ask(self) -> None:
         """Ask for regions for what of the trace is interpreted."""
@@ -213,6 +220,10 @@ class Translator(Interpreter):
         for entry, region in self._regions.items():
             if entry >> 12 == page:
                 self._activate(region)
+        for key in self._remembered.pop(page, ()):
+            known = self._store.find(key)
+            if known is not None:
+                self._add(known)
 
     def _set_breakpoints(self, breakpoints: Set[int]) -> None:
         changed = self._breaks ^ breakpoints

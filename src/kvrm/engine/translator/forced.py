@@ -34,7 +34,7 @@ class ForcedTranslator(Translator):
             made = self._store.make(region)
             self._add(made)
             if self._program:
-                self._store.remember(self._program, [made])
+                self._store.remember(self._program, made)
         return None
 
     def _fetch(self, pc: int) -> tuple[int, ...]:

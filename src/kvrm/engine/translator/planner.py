@@ -50,7 +50,7 @@ class Planner:
                 log.exception("the region at %#x cannot be translated; it stays interpreted", region.entry)
                 continue
             if job.program:
-                store().remember(job.program, [made])
+                store().remember(job.program, made)
             yield made
 
 

@@ -1,7 +1,7 @@
 """Compiled regions: made by LLVM in the background, kept on disk, shared by all machines of the process.
 
 A file `<key>.region` is one compiled region: a JSON head that says what code it stands for, and object code.
-A file `<program>.index` lists the regions of a program, so that its next start has them at once. All are
+A file `<program>.index` lists the entries and keys of a program's regions for its next start. All are
 written under a temporary name and renamed; a damaged one is noticed by its checksum and made again.
 """
 
@@ -11,7 +11,6 @@ import functools
 import hashlib
 import threading
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from kvrm import cache
@@ -71,19 +70,19 @@ class Store:
         self.from_disk += 1
         return Compiled.unpack(data)
 
-    def program(self, name: str) -> list[Compiled]:
-        """The regions that earlier runs of a program left; `name` is a hash of its code."""
+    def program(self, name: str) -> dict[int, str]:
+        """The regions that earlier runs of a program left: keys by entry. `name` is a hash of its code."""
         data = cache.read_checked(self._directory / f"{name}.index") if self._use_disk else None
-        found = map(self.find, data.decode().split() if data else ())
-        return [region for region in found if region is not None]
+        words = data.decode().split() if data else []
+        return {int(entry, 16): key for entry, key in zip(words[::2], words[1::2], strict=False)}
 
-    def remember(self, name: str, regions: Iterable[Compiled]) -> None:
-        """Add to the regions of a program."""
-        path = self._directory / f"{name}.index"
-        known = (cache.read_checked(path) or b"").decode().split()
-        keys = dict.fromkeys([*known, *(region.key for region in regions)])
-        if self._use_disk and len(keys) > len(known):
-            cache.write_checked(path, " ".join(keys).encode())
+    def remember(self, name: str, region: Compiled) -> None:
+        """Add to the regions of a program; the newest with an entry is kept."""
+        known = self.program(name)
+        if self._use_disk and known.get(region.entry) != region.key:
+            known[region.entry] = region.key
+            text = "".join(f"{entry:x} {key}\n" for entry, key in known.items())
+            cache.write_checked(self._directory / f"{name}.index", text.encode())
 
 
 @functools.cache
