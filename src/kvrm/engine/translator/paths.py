@@ -12,12 +12,13 @@ from kvrm.engine.translator.survey import flow_of
 
 LONGEST_BLOCK = 64
 """Instructions after which a block ends, whatever follows."""
-LARGEST_REGION = 400
-"""Instructions of a region: LLVM's time grows faster than the size of a function."""
+LARGEST_LOOP, LARGEST_REGION = 800, 400
+"""Instructions of a region that is all that lies on cycles, and of any other: large functions take LLVM long,
+and what leaves them in many places crowds the host's caches."""
 SMALL = 16
 """Instructions that a region around an address has at least, if they can be reached."""
 NEARLY_ALWAYS = 0.9
-RAREST = 0.05
+RAREST = 0.1
 """How often, per entry, a block must be reached to be worth its place in a region."""
 MOST_TARGETS = 4
 """Targets of an indirect branch that a region looks for; any other leaves the region."""
@@ -90,7 +91,7 @@ class Paths:
         if self.block(entry) is None:
             return None
         cycle = self._reach(entry, self.edges) & self._reach(entry, self._reversed())
-        small = sum(map(self.size, cycle)) <= LARGEST_REGION
+        small = sum(map(self.size, cycle)) <= LARGEST_LOOP
         looped = len(cycle) > 1 or entry in self.edges.get(entry, ())
         return self._build(entry, cycle if looped and small else self._frequent(entry, known))
 
