@@ -290,6 +290,26 @@ def test_wild_jumps_out_of_a_loop(engine: str, branch: str, target: int) -> None
     compare(engine, scenario)
 
 
+def test_a_register_branch_whose_target_is_known(engine: str) -> None:
+    """ADR makes a known address: a branch to it leads where no survey of the code saw an edge."""
+    text = """
+        subs x2, x2, x2
+        b 1f
+     1: adr x1, 1b
+        add x0, x0, #1
+        cset x3, eq
+        subs xzr, x3, x0
+        br x1
+    """
+    m = machine(engine, text)
+    for budget in (1000, 1, 7, 30_000):
+        before = m.retired
+        assert m.run(max_instructions=budget).stop is kvrm.Stop.BUDGET
+        assert m.retired - before == budget
+    turns, rest = divmod(m.retired - 2, 5)
+    assert m.x[0] == turns + (rest >= 2)
+
+
 def test_indirect_branches_with_many_targets(engine: str) -> None:
     cases = "\n".join(f"{10 + i}: add x0, x0, #{i * 3}\n eor x1, x1, x0, ror #{i}\n b 2f" for i in range(32))
     table = "\n".join(f" b {10 + i}f" for i in range(32))

@@ -143,16 +143,25 @@ class _RegionStage(Context):
             e.position_at_end(fall)
             self._edge(block.end)
             e.position_at_end(taken)
-        if target.known:
+        if target.known and int(target) in self._region.successors(block.start):
             self._edge(int(target))
+        elif target.known:
+            # a branch whose register happens to be known: the region was not cut with it in mind
+            self._leave_to(int(target))
         else:
             self._indirect(self.value(target), self._region.targets.get(block.end, ()))
 
     def _edge(self, pc: int) -> None:
         """Go on at a known address, with the state spilled and the budget counted."""
-        if pc not in self._heads and pc not in self._exits:
+        if pc in self._heads:
+            self.e.branch(self._heads[pc])
+        else:
+            self._leave_to(pc)
+
+    def _leave_to(self, pc: int) -> None:
+        if pc not in self._exits:
             self._exits[pc] = self.e.append_basic_block(f"to_{pc:x}_")
-        self.e.branch(self._heads.get(pc) or self._exits[pc])
+        self.e.branch(self._exits[pc])
 
     def _indirect(self, target: ir.Value, seen: Sequence[int]) -> None:
         e = self.e
