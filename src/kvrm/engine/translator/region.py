@@ -27,6 +27,11 @@ class Block:
         """How the block ends."""
         return self.flows[-1]
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the block is a loop."""
+        return self.last.conditional and self.last.target == self.start
+
 
 @dataclass(frozen=True, slots=True)
 class Region:

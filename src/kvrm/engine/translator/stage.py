@@ -26,6 +26,10 @@ from kvrm.machine import state as layout
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
 
 
+UNROLLED = 32
+"""Instructions of a loop of one block that run between two looks at pages and budget."""
+
+
 def _c(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
 
@@ -77,7 +81,7 @@ class _RegionStage(Context):
         for pc in self._region.order():
             self._registers.begin(flags.get(before.get(pc, -1)))
             self._emit(self._region.blocks[pc], checked.get(pc))
-            if self._registers.known_flags is not None:
+            if self._registers.known_flags is not None and not self._region.blocks[pc].repeats:
                 flags[pc] = self._registers.known_flags
             self._finish(self._region.blocks[pc])
         for pc, block in self._exits.items():
@@ -108,17 +112,25 @@ class _RegionStage(Context):
         e.position_at_end(usual)
 
     def _emit(self, block: Block, needed: int | None) -> None:
-        from kvrm.isa.a64 import decode
-
         e = self.e
         e.position_at_end(self._heads[block.start])
-        self._next = None
         self._left = e.load(self._budget, typ=I64)
-        self._pc, self._retired = block.start, 0
         if needed is not None:
+            if block.repeats:
+                self._unroll(block, needed)
             with e.if_then(e.icmp_unsigned("<=", self._left, _c(needed)), likely=False):
+                self._pc, self._retired = block.start, 0
                 e.store_at(self._number, self.state, layout.REGION)
                 self.leave_plain()
+        self._retired = 0
+        self._run(block)
+        self._settle()
+
+    def _run(self, block: Block) -> None:
+        """The instructions of a block, once."""
+        from kvrm.isa.a64 import decode
+
+        self._next, self._pc = None, block.start
         for word in block.words:
             d = decode(word, self._pc)
             assert d is not None
@@ -126,8 +138,50 @@ class _RegionStage(Context):
             d.definition.run(self, d.operands())
             self._pc += 4
             self._retired += 1
+
+    def _settle(self) -> None:
+        """Leave registers, flags and budget where other blocks find them."""
         self._registers.spill()
-        e.store(e.sub(self._left, _c(len(block.words))), self._budget)
+        self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
+
+    def _unroll(self, block: Block, needed: int) -> None:
+        """A loop of one block: some turns whose accesses are checked first; goes on where that cannot be."""
+        e, head = self.e, self.e.block
+        once, check, several = (e.append_basic_block(name) for name in ("once", "check", "several"))
+        e.position_at_end(several)
+        together = self._accesses.together(f"{block.start:x}")
+        self._retired, most = 0, UNROLLED - len(block.words)
+        self._run(block)
+        while self._retired <= most and together.steady and self._again(block):
+            self._run(block)
+        self._settle()
+        self._finish(block)
+        self._accesses.single()
+        e.position_at_end(head)
+        further = self._retired - len(block.words)
+        if further or together.saves:
+            unlikely(e.cbranch(e.icmp_unsigned("<=", self._left, _c(needed + further)), once, check))
+        else:
+            e.branch(once)
+        e.position_at_end(check)
+        together.check(once)
+        e.branch(several)
+        self._registers.begin(None)
+        e.position_at_end(once)
+
+    def _again(self, block: Block) -> bool:
+        """After a turn, begin another, or leave the loop; false if that is known already."""
+        assert self._next is not None
+        e, (_, condition) = self.e, self._next
+        if condition is None or condition.known:
+            return False
+        again, leave = e.append_basic_block("again"), e.append_basic_block("leave")
+        e.cbranch(self.value(condition), again, leave)
+        e.position_at_end(leave)
+        self._settle()
+        self._edge(block.end)
+        e.position_at_end(again)
+        return True
 
     def _finish(self, block: Block) -> None:
         if self._next is None:
@@ -165,8 +219,7 @@ class _RegionStage(Context):
 
     def leave_plain(self) -> None:
         """End the LLVM block: the interpreter runs the present instruction, of which nothing is done yet."""
-        self._registers.spill()
-        self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
+        self._settle()
         self.e.store(_c(self._pc), self._target)
         self.e.branch(self._plain)
 
@@ -263,7 +316,7 @@ class _RegionStage(Context):
     # -- memory ----------------------------------------------------------------------------------------------
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Through the permissions."""
-        host = self._accesses.host(self.value(address), n // 8, "R")
+        host = self._accesses.host(address, n // 8, "R")
         return self._wrap(self.e.load(host, typ=ir.IntType(n), align=1), n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
@@ -273,7 +326,7 @@ class _RegionStage(Context):
             store, after = e.append_basic_block("store"), e.append_basic_block("after")
             e.cbranch(self.value(condition), store, after)
             e.position_at_end(store)
-        e.store(self.value(value), self._accesses.host(self.value(address), value.width // 8, "W"), align=1)
+        e.store(self.value(value), self._accesses.host(address, value.width // 8, "W"), align=1)
         if condition is not None:
             e.branch(after)
             e.position_at_end(after)
