@@ -76,6 +76,7 @@ class Accesses:
             checked = self._together.host(where, address, size, access)
             if checked is not None:
                 return checked
+        self._stage.settle()
         e, site = self._e, self._site(size, access)
         if site is None:
             return e.inttoptr(self._walk(None, address, size, access), PTR)

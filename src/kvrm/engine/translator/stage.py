@@ -18,6 +18,7 @@ from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.access import Accesses
+from kvrm.engine.translator.deferred import Deferred, RegionEmitter
 from kvrm.engine.translator.lazy_flags import signed_less
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import Registers
@@ -45,8 +46,9 @@ class _RegionStage(Context):
     def __init__(self, module: ir.Module, name: str, region: Region) -> None:
         super().__init__()
         self._region = region
-        self._f = Function(module, name, linkage="external")
-        self.e: Emitter = self._f.e
+        self._f = Function(module, name, "external", RegionEmitter)
+        self.e: Any = self._f.e
+        self._deferred = Deferred(self.e, self.value)
         self.state = self._f.state
         self.state.add_attribute("noalias")
         self.entry_flags = self._f.flags
@@ -79,7 +81,7 @@ class _RegionStage(Context):
         before = self._region.only_predecessors()
         flags: dict[int, Flags] = {}
         for pc in self._region.order():
-            self._registers.begin(flags.get(before.get(pc, -1)))
+            self._begin(flags.get(before.get(pc, -1)))
             self._emit(self._region.blocks[pc], checked.get(pc))
             if self._registers.known_flags is not None and not self._region.blocks[pc].repeats:
                 flags[pc] = self._registers.known_flags
@@ -126,6 +128,11 @@ class _RegionStage(Context):
         self._run(block)
         self._settle()
 
+    def _begin(self, flags: Flags | None) -> None:
+        """Other code: nothing is known of registers but, perhaps, these flags."""
+        self._registers.begin(flags)
+        self._deferred.begin()
+
     def _run(self, block: Block) -> None:
         """The instructions of a block, once."""
         from kvrm.isa.a64 import decode
@@ -166,7 +173,7 @@ class _RegionStage(Context):
         e.position_at_end(check)
         together.check(once)
         e.branch(several)
-        self._registers.begin(None)
+        self._begin(None)
         e.position_at_end(once)
 
     def _again(self, block: Block) -> bool:
@@ -175,6 +182,7 @@ class _RegionStage(Context):
         e, (_, condition) = self.e, self._next
         if condition is None or condition.known:
             return False
+        self._deferred.settle()
         again, leave = e.append_basic_block("again"), e.append_basic_block("leave")
         e.cbranch(self.value(condition), again, leave)
         e.position_at_end(leave)
@@ -217,6 +225,10 @@ class _RegionStage(Context):
         e.store(target, self._target)
         e.branch(self._out)
 
+    def settle(self) -> None:
+        """Before a branch that may leave: all values of the block are right from here on."""
+        self._deferred.settle()
+
     def leave_plain(self) -> None:
         """End the LLVM block: the interpreter runs the present instruction, of which nothing is done yet."""
         self._settle()
@@ -247,12 +259,17 @@ class _RegionStage(Context):
         if row.name == "xor" and width == 1 and lanes == 1 and (pair := signed_less(*args)) is not None:
             less = self.e.icmp_signed("<", *(self.value(b) for b in pair))
             return RunNode(self, less)
+        node = self._deferred.apply(self, row, width, lanes, args, attrs)
+        if node is not None:
+            return node
         values = [self.value(a) for a in args]
         return RunNode(self, row.emit(self.e, integer(width, lanes), *values, *attrs), row.name, args)
 
     def value(self, b: Bits) -> ir.Value:
         """The LLVM value of `b`."""
         p = b.payload
+        if self._deferred.holds(p):
+            self._deferred.settle()
         return p.value if isinstance(p, RunNode) else constant(integer(b.width, b.lanes), p)
 
     def _wrap(self, value: ir.Value, width: int) -> Bits:
@@ -323,6 +340,7 @@ class _RegionStage(Context):
         """Through the permissions; nothing is accessed where the condition is 0."""
         e = self.e
         if condition is not None:
+            self._deferred.settle()
             store, after = e.append_basic_block("store"), e.append_basic_block("after")
             e.cbranch(self.value(condition), store, after)
             e.position_at_end(store)
@@ -334,6 +352,7 @@ class _RegionStage(Context):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """The interpreter tells of what is not."""
         if size > 1:
+            self._deferred.settle()
             with self.e.if_then(self.value((address & (size - 1)).ne(0)), likely=False):
                 self.leave_plain()
 
