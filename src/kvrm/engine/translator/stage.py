@@ -8,6 +8,7 @@ budget left - goes plain, at the instruction concerned, with the state as it was
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,12 +23,13 @@ from kvrm.engine.translator.deferred import Deferred, RegionEmitter
 from kvrm.engine.translator.lazy_flags import signed_less
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import Registers
+from kvrm.engine.translator.together import Together
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.machine import state as layout
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
 
 
-UNROLLED = 32
+UNROLLED = 48
 """Instructions of a loop of one block that run between two looks at pages and budget."""
 
 
@@ -78,12 +80,15 @@ class _RegionStage(Context):
             self._require_default_fpcr()
         e.branch(self._heads[self._region.entry])
         checked = self._region.checked()
+        self._most = max(checked.values())
+        self._loops = self._region.simple_loops(checked)
+        unrolled = {block.start for turn in self._loops.values() for block in turn}
         before = self._region.only_predecessors()
         flags: dict[int, Flags] = {}
         for pc in self._region.order():
             self._begin(flags.get(before.get(pc, -1)))
             self._emit(self._region.blocks[pc], checked.get(pc))
-            if self._registers.known_flags is not None and not self._region.blocks[pc].repeats:
+            if self._registers.known_flags is not None and pc not in unrolled:
                 flags[pc] = self._registers.known_flags
             self._finish(self._region.blocks[pc])
         for pc, block in self._exits.items():
@@ -118,8 +123,8 @@ class _RegionStage(Context):
         e.position_at_end(self._heads[block.start])
         self._left = e.load(self._budget, typ=I64)
         if needed is not None:
-            if block.repeats:
-                self._unroll(block, needed)
+            if block.start in self._loops:
+                self._unroll(self._loops[block.start], self._most)
             with e.if_then(e.icmp_unsigned("<=", self._left, _c(needed)), likely=False):
                 self._pc, self._retired = block.start, 0
                 e.store_at(self._number, self.state, layout.REGION)
@@ -151,23 +156,21 @@ class _RegionStage(Context):
         self._registers.spill()
         self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
 
-    def _unroll(self, block: Block, needed: int) -> None:
-        """A loop of one block: some turns whose accesses are checked first; goes on where that cannot be."""
+    def _unroll(self, turn: list[Block], needed: int) -> None:
+        """Some turns of a loop, if that is worth it, whose accesses are checked first; goes on for others."""
         e, head = self.e, self.e.block
         once, check, several = (e.append_basic_block(name) for name in ("once", "check", "several"))
         e.position_at_end(several)
-        together = self._accesses.together(f"{block.start:x}")
-        self._retired, most = 0, UNROLLED - len(block.words)
-        self._run(block)
-        while self._retired <= most and together.steady and self._again(block):
-            self._run(block)
-        self._settle()
-        self._finish(block)
+        together = self._accesses.together(f"{turn[0].start:x}")
+        self._retired, size = 0, sum(len(block.words) for block in turn)
+        ways = zip(turn, [*turn[1:], turn[0]], strict=True)
+        ends = [(block, following.start) for block, following in ways]
+        self._run(turn[0])
+        self._turns(ends, UNROLLED - size, together)
         self._accesses.single()
         e.position_at_end(head)
-        further = self._retired - len(block.words)
-        if further or together.saves:
-            unlikely(e.cbranch(e.icmp_unsigned("<=", self._left, _c(needed + further)), once, check))
+        if self._retired > size or together.saves:
+            unlikely(e.cbranch(e.icmp_unsigned("<=", self._left, _c(needed + self._retired)), once, check))
         else:
             e.branch(once)
         e.position_at_end(check)
@@ -176,18 +179,32 @@ class _RegionStage(Context):
         self._begin(None)
         e.position_at_end(once)
 
-    def _again(self, block: Block) -> bool:
-        """After a turn, begin another, or leave the loop; false if that is known already."""
-        assert self._next is not None
-        e, (_, condition) = self.e, self._next
+    def _turns(self, ends: list[tuple[Block, int]], most: int, together: Together) -> None:
+        """From the first block on, turns of up to `most` instructions and one more."""
+        for at, (block, following) in enumerate(itertools.cycle(ends), 1):
+            done = at % len(ends) == 0 and not (self._retired <= most and together.steady)
+            if done or not self._goes_on(block, following):
+                self._settle()
+                self._finish(block)
+                return
+            self._run(self._region.blocks[following])
+
+    def _goes_on(self, block: Block, following: int) -> bool:
+        """After a block, be at another that may follow, or go where else it leads; false if it only may."""
+        e = self.e
+        if self._next is None:
+            return True
+        target, condition = self._next
         if condition is None or condition.known:
-            return False
+            taken = condition is None or bool(int(condition))
+            return (int(target) if taken and target.known else block.end if not taken else -1) == following
         self._deferred.settle()
         again, leave = e.append_basic_block("again"), e.append_basic_block("leave")
-        e.cbranch(self.value(condition), again, leave)
+        back = target.known and int(target) == following
+        e.cbranch(self.value(condition), *((again, leave) if back else (leave, again)))
         e.position_at_end(leave)
         self._settle()
-        self._edge(block.end)
+        self._edge(block.end if back else int(target))
         e.position_at_end(again)
         return True
 
