@@ -95,8 +95,11 @@ class Registers:
         name, width = f"v{number}", self._widths[number]
         if name not in self._now:
             e, slot = self._e, self._v_slot(number)
-            loaded = e.load(slot, typ=VECTOR if width == 128 else FLOATS[width])
-            self._now[name] = self._wrap(e.bitcast(loaded, ir.IntType(width)), width)
+            if width == 128:
+                self._now[name] = Bits(64, RunNode(self._stage, e.load(slot, typ=VECTOR)), 2).whole
+            else:
+                loaded = e.bitcast(e.load(slot, typ=FLOATS[width]), ir.IntType(width))
+                self._now[name] = self._wrap(loaded, width)
         return self._now[name]
 
     def set_v(self, number: int, value: Bits) -> None:

@@ -22,11 +22,12 @@ from kvrm.engine.translator.access import Accesses
 from kvrm.engine.translator.deferred import Deferred, RegionEmitter
 from kvrm.engine.translator.lazy_flags import signed_less
 from kvrm.engine.translator.region import Block, Region
-from kvrm.engine.translator.registers import Registers
+from kvrm.engine.translator.registers import VECTOR, Registers
+from kvrm.engine.translator.shapes import parts, shaped
 from kvrm.engine.translator.together import Together
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.machine import state as layout
-from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
+from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
 
 
 UNROLLED = 48
@@ -276,6 +277,10 @@ class _RegionStage(Context):
         if row.name == "xor" and width == 1 and lanes == 1 and (pair := signed_less(*args)) is not None:
             less = self.e.icmp_signed("<", *(self.value(b) for b in pair))
             return RunNode(self, less)
+        if (same := shaped(row, width, args)) is not None:
+            if same.width == width and same.lanes == lanes:
+                return same.payload
+            args = [same]
         node = self._deferred.apply(self, row, width, lanes, args, attrs)
         if node is not None:
             return node
@@ -351,7 +356,13 @@ class _RegionStage(Context):
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Through the permissions."""
         host = self._accesses.host(address, n // 8, "R")
-        return self._wrap(self.e.load(host, typ=ir.IntType(n), align=1), n)
+        if n < 128:
+            return self._wrap(self.e.load(host, typ=ir.IntType(n), align=1), n)
+        return concat(*(self._load_vector(host, at) for at in reversed(range(0, n // 8, 16))))
+
+    def _load_vector(self, host: ir.Value, at: int) -> Bits:
+        loaded = self.e.load_at(host, at, VECTOR, align=1)
+        return Bits(64, RunNode(self, loaded), 2).whole
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
         """Through the permissions; nothing is accessed where the condition is 0."""
@@ -361,7 +372,9 @@ class _RegionStage(Context):
             store, after = e.append_basic_block("store"), e.append_basic_block("after")
             e.cbranch(self.value(condition), store, after)
             e.position_at_end(store)
-        e.store(self.value(value), self._accesses.host(address, value.width // 8, "W"), align=1)
+        host = self._accesses.host(address, value.width // 8, "W")
+        for at, part in enumerate(parts(value) or [value]):
+            e.store_at(self.value(part.split(64) if part.width == 128 else part), host, 16 * at, align=1)
         if condition is not None:
             e.branch(after)
             e.position_at_end(after)
