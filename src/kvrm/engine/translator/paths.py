@@ -14,6 +14,8 @@ LONGEST_BLOCK = 64
 """Instructions after which a block ends, whatever follows."""
 LARGEST_REGION = 200
 """Instructions of a region: LLVM's time grows faster than the size of a function."""
+LARGEST_TRIMMED = 100
+"""The same of a loop that lost its rarest branches: what it loses leads out, which costs more from more."""
 SMALL = 16
 """Instructions that a region around an address has at least, if they can be reached."""
 NEARLY_ALWAYS = 0.9
@@ -98,7 +100,7 @@ class Paths:
             cycle = self._reach(entry, edges) & self._reach(entry, _reversed(edges))
             if len(cycle) == 1 and entry not in edges.get(entry, ()):
                 return set()
-            if sum(map(self.size, cycle)) <= LARGEST_REGION:
+            if sum(map(self.size, cycle)) <= (LARGEST_TRIMMED if rarest else LARGEST_REGION):
                 return cycle
             inside = {pc: Counter({to: n for to, n in edges[pc].items() if to in cycle}) for pc in cycle}
             rarest = max(2 * rarest, min(n for counts in inside.values() for n in counts.values()))
