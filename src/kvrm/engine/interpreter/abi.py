@@ -17,11 +17,13 @@ DECODER = ir.FunctionType(ir.VoidType(), [I32, I64, PTR])
 class Function:
     """A handler-shaped function under construction: its arguments and the ways out of it."""
 
-    def __init__(self, module: ir.Module, name: str, linkage: str = "internal") -> None:
+    def __init__(
+        self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
+    ) -> None:
         self.fn = ir.Function(module, HANDLER, name)
         self.fn.calling_convention = CONVENTION
         self.fn.linkage = linkage
-        self.e = Emitter(self.fn.append_basic_block("entry"))
+        self.e = emitter(self.fn.append_basic_block("entry"))
         self.state, self.ip, self.budget = self.fn.args[:3]
         self.flags: list[ir.Value] = list(self.fn.args[3:])
 

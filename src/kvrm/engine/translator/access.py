@@ -22,8 +22,10 @@ from kvrm.engine.emitter import I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.memory import PERMISSION, entry, page_table
 from kvrm.engine.translator.registers import Registers
+from kvrm.engine.translator.together import Together
 from kvrm.isa.definition import Decoded
 from kvrm.memory import PAGE
+from kvrm.values import Bits
 
 
 def _c(value: int) -> ir.Constant:
@@ -52,13 +54,29 @@ class Accesses:
         self._table = page_table(e, stage.state)
         self._base = self._index = 32
         self._sites: dict[str, _Site] = {}
+        self._together: Together | None = None
 
     def begin(self, d: Decoded) -> None:
         """The instruction that accesses come from: those with the same address registers share a site."""
         self._base, self._index = d.fields.get("Rn", 32), d.fields.get("Rm", 32)
 
-    def host(self, address: ir.Value, size: int, access: str) -> ir.Value:
+    def together(self, name: str) -> Together:
+        """From now on accesses are checked together where that can be; `single` ends it."""
+        self._together = Together(self._e, self._registers, self._table, name)
+        return self._together
+
+    def single(self) -> None:
+        """From now on each access is checked by itself."""
+        self._together = None
+
+    def host(self, where: Bits, size: int, access: str) -> ir.Value:
         """The host address of `size` guest bytes on one page; leaves plain unless they may be accessed."""
+        address: ir.Value = self._stage.value(where)
+        if self._together is not None:
+            checked = self._together.host(where, address, size, access)
+            if checked is not None:
+                return checked
+        self._stage.settle()
         e, site = self._e, self._site(size, access)
         if site is None:
             return e.inttoptr(self._walk(None, address, size, access), PTR)

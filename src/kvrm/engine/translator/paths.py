@@ -15,6 +15,8 @@ LONGEST_BLOCK = 64
 LARGEST_LOOP, LARGEST_REGION = 800, 400
 """Instructions of a region that is all that lies on cycles, and of any other: large functions take LLVM long,
 and what leaves them in many places crowds the host's caches."""
+LARGEST_TRIMMED = 100
+"""Those of a loop that lost its rarest branches: what it loses leads out, which costs more from more."""
 SMALL = 16
 """Instructions that a region around an address has at least, if they can be reached."""
 NEARLY_ALWAYS = 0.9
@@ -84,16 +86,26 @@ class Paths:
     def grow(self, entry: int, known: Container[int] = ()) -> Region | None:
         """The region to enter at an address; None if nothing can be translated there.
 
-        It is all that lies on cycles through the entry, if that is small enough; else what is reached from
-        there most often, up to a size. That ends where other regions begin (`known` entries), but for what
-        is reached nearly always.
+        It is all that lies on cycles through the entry, without the rarest branches if that would be too
+        large; where there is no cycle, what is reached from there most often, up to a size. That ends where
+        other regions begin (`known` entries), but for what is reached nearly always.
         """
         if self.block(entry) is None:
             return None
-        cycle = self._reach(entry, self.edges) & self._reach(entry, self._reversed())
-        small = sum(map(self.size, cycle)) <= LARGEST_LOOP
-        looped = len(cycle) > 1 or entry in self.edges.get(entry, ())
-        return self._build(entry, cycle if looped and small else self._frequent(entry, known))
+        return self._build(entry, self._cycle(entry) or self._frequent(entry, known))
+
+    def _cycle(self, entry: int) -> set[int]:
+        """All on cycles through the entry, of branches frequent enough that it is not too large."""
+        edges, rarest = self.edges, 0
+        while True:
+            cycle = self._reach(entry, edges) & self._reach(entry, _reversed(edges))
+            if len(cycle) == 1 and entry not in edges.get(entry, ()):
+                return set()
+            if sum(map(self.size, cycle)) <= (LARGEST_TRIMMED if rarest else LARGEST_LOOP):
+                return cycle
+            inside = {pc: Counter({to: n for to, n in edges[pc].items() if to in cycle}) for pc in cycle}
+            rarest = max(2 * rarest, min(n for counts in inside.values() for n in counts.values()))
+            edges = {pc: Counter({to: n for to, n in c.items() if n > rarest}) for pc, c in inside.items()}
 
     def around(self, entry: int) -> Region | None:
         """A small region to enter at an address, along branches whose targets are known, seen or not."""
@@ -138,13 +150,6 @@ class Paths:
                     work.append(pc)
         return seen
 
-    def _reversed(self) -> Edges:
-        out: Edges = {}
-        for one, others in self.edges.items():
-            for other, times in others.items():
-                out.setdefault(other, Counter())[one] = times
-        return out
-
     def _build(self, entry: int, starts: set[int]) -> Region:
         blocks = {pc: block for pc in sorted(starts) if (block := self._cut(pc, starts))}
         seen: dict[int, Counter[int]] = {}
@@ -156,3 +161,11 @@ class Paths:
             end: tuple(t for t, _ in to.most_common(MOST_TARGETS) if t in blocks) for end, to in seen.items()
         }
         return Region(entry, blocks, targets)
+
+
+def _reversed(edges: Edges) -> Edges:
+    out: Edges = {}
+    for one, others in edges.items():
+        for other, times in others.items():
+            out.setdefault(other, Counter())[one] = times
+    return out

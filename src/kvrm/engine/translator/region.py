@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kvrm.engine.translator.survey import Flow
+
+LONGEST_TURN = 64
+"""Instructions of a loop that is worth a copy of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,6 @@ class Block:
     def last(self) -> Flow:
         """How the block ends."""
         return self.flows[-1]
-
 
 @dataclass(frozen=True, slots=True)
 class Region:
@@ -110,6 +113,32 @@ class Region:
             ahead = [longest[s] for s in self.successors(pc) if s not in heads]
             longest[pc] = len(self.blocks[pc].words) + max(ahead, default=0)
         return {pc: longest[pc] for pc in heads}
+
+    def simple_loops(self, heads: Collection[int]) -> dict[int, list[Block]]:
+        """The loops at `heads` of which each turn is the same blocks, in this order; not too long ones."""
+        turns = {head: [self.blocks[pc] for pc in self._turn(head, heads)] for head in heads}
+        sizes = {head: sum(len(block.words) for block in turn) for head, turn in turns.items()}
+        return {head: turn for head, turn in turns.items() if 0 < sizes[head] <= LONGEST_TURN}
+
+    def _turn(self, head: int, heads: Collection[int]) -> list[int]:
+        if head in self.successors(head):
+            return [head]
+        inside: set[int] = set()
+        work = [head]
+        while work:
+            following = work.pop()
+            before = [pc for pc in self.blocks if following in self.successors(pc)]
+            new = [pc for pc in before if pc not in inside and pc not in heads]
+            inside.update(new)
+            work += new
+        way = [head]
+        while True:
+            ahead = [pc for pc in self.successors(way[-1]) if pc == head or pc in inside]
+            if len(ahead) != 1:
+                return []
+            if ahead[0] == head:
+                return way
+            way.append(ahead[0])
 
     @property
     def number(self) -> int:

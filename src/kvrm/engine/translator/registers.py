@@ -37,6 +37,7 @@ class Registers:
         self._slots: dict[str, ir.Value] = {}
         self._written: set[str] = set()
         self._now: dict[str, Bits] = {}
+        self._origins: dict[RunNode, int] = {}
         self._dirty: set[str] = set()
         self._flags: Flags | None = None
         self._flags_dirty = False
@@ -56,6 +57,7 @@ class Registers:
     def begin(self, flags: Flags | None) -> None:
         """A new block: nothing is known but, perhaps, the flags that its only predecessor ends with."""
         self._now.clear()
+        self._origins.clear()
         self._dirty.clear()
         self._flags, self._flags_dirty = flags, False
 
@@ -64,8 +66,18 @@ class Registers:
         """64 bits of x0 to x30, or SP as number `layout.SP`."""
         name = f"x{number}"
         if name not in self._now:
-            self._now[name] = self._wrap(self._e.load(self.slot(name, I64, 8 * number), typ=I64), 64)
+            node = RunNode(self._stage, self.at_entry(number))
+            self._now[name] = Bits(64, node)
+            self._origins[node] = number
         return self._now[name]
+
+    def at_entry(self, number: int) -> ir.Value:
+        """64 bits of a register as other blocks left them."""
+        return self._e.load(self.slot(f"x{number}", I64, 8 * number), typ=I64)
+
+    def origin(self, node: RunNode) -> int | None:
+        """The register whose value at the beginning of the block a node is."""
+        return self._origins.get(node)
 
     def set_x(self, number: int, value: Bits) -> None:
         """Set all 64 bits."""
@@ -83,8 +95,11 @@ class Registers:
         name, width = f"v{number}", self._widths[number]
         if name not in self._now:
             e, slot = self._e, self._v_slot(number)
-            loaded = e.load(slot, typ=VECTOR if width == 128 else FLOATS[width])
-            self._now[name] = self._wrap(e.bitcast(loaded, ir.IntType(width)), width)
+            if width == 128:
+                self._now[name] = Bits(64, RunNode(self._stage, e.load(slot, typ=VECTOR)), 2).whole
+            else:
+                loaded = e.bitcast(e.load(slot, typ=FLOATS[width]), ir.IntType(width))
+                self._now[name] = self._wrap(loaded, width)
         return self._now[name]
 
     def set_v(self, number: int, value: Bits) -> None:

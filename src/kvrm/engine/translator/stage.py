@@ -8,6 +8,7 @@ budget left - goes plain, at the instruction concerned, with the state as it was
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,19 @@ from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.access import Accesses
+from kvrm.engine.translator.deferred import Deferred, RegionEmitter
 from kvrm.engine.translator.lazy_flags import signed_less
 from kvrm.engine.translator.region import Block, Region
-from kvrm.engine.translator.registers import Registers
+from kvrm.engine.translator.registers import VECTOR, Registers
+from kvrm.engine.translator.shapes import parts, shaped
+from kvrm.engine.translator.together import Together
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.machine import state as layout
-from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
+from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
+
+
+UNROLLED = 48
+"""Instructions of a loop of one block that run between two looks at pages and budget."""
 
 
 def _c(value: int) -> ir.Constant:
@@ -41,8 +49,9 @@ class _RegionStage(Context):
     def __init__(self, module: ir.Module, name: str, region: Region) -> None:
         super().__init__()
         self._region = region
-        self._f = Function(module, name, linkage="external")
-        self.e: Emitter = self._f.e
+        self._f = Function(module, name, "external", RegionEmitter)
+        self.e: Any = self._f.e
+        self._deferred = Deferred(self.e, self.value)
         self.state = self._f.state
         self.state.add_attribute("noalias")
         self.entry_flags = self._f.flags
@@ -72,12 +81,15 @@ class _RegionStage(Context):
             self._require_default_fpcr()
         e.branch(self._heads[self._region.entry])
         checked = self._region.checked()
+        self._most = max(checked.values())
+        self._loops = self._region.simple_loops(checked)
+        unrolled = {block.start for turn in self._loops.values() for block in turn}
         before = self._region.only_predecessors()
         flags: dict[int, Flags] = {}
         for pc in self._region.order():
-            self._registers.begin(flags.get(before.get(pc, -1)))
+            self._begin(flags.get(before.get(pc, -1)))
             self._emit(self._region.blocks[pc], checked.get(pc))
-            if self._registers.known_flags is not None:
+            if self._registers.known_flags is not None and pc not in unrolled:
                 flags[pc] = self._registers.known_flags
             self._finish(self._region.blocks[pc])
         for pc, block in self._exits.items():
@@ -108,17 +120,30 @@ class _RegionStage(Context):
         e.position_at_end(usual)
 
     def _emit(self, block: Block, needed: int | None) -> None:
-        from kvrm.isa.a64 import decode
-
         e = self.e
         e.position_at_end(self._heads[block.start])
-        self._next = None
         self._left = e.load(self._budget, typ=I64)
-        self._pc, self._retired = block.start, 0
         if needed is not None:
+            if block.start in self._loops:
+                self._unroll(self._loops[block.start], self._most)
             with e.if_then(e.icmp_unsigned("<=", self._left, _c(needed)), likely=False):
+                self._pc, self._retired = block.start, 0
                 e.store_at(self._number, self.state, layout.REGION)
                 self.leave_plain()
+        self._retired = 0
+        self._run(block)
+        self._settle()
+
+    def _begin(self, flags: Flags | None) -> None:
+        """Other code: nothing is known of registers but, perhaps, these flags."""
+        self._registers.begin(flags)
+        self._deferred.begin()
+
+    def _run(self, block: Block) -> None:
+        """The instructions of a block, once."""
+        from kvrm.isa.a64 import decode
+
+        self._next, self._pc = None, block.start
         for word in block.words:
             d = decode(word, self._pc)
             assert d is not None
@@ -126,8 +151,63 @@ class _RegionStage(Context):
             d.definition.run(self, d.operands())
             self._pc += 4
             self._retired += 1
+
+    def _settle(self) -> None:
+        """Leave registers, flags and budget where other blocks find them."""
         self._registers.spill()
-        e.store(e.sub(self._left, _c(len(block.words))), self._budget)
+        self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
+
+    def _unroll(self, turn: list[Block], needed: int) -> None:
+        """Some turns of a loop, if that is worth it, whose accesses are checked first; goes on for others."""
+        e, head = self.e, self.e.block
+        once, check, several = (e.append_basic_block(name) for name in ("once", "check", "several"))
+        e.position_at_end(several)
+        together = self._accesses.together(f"{turn[0].start:x}")
+        self._retired, size = 0, sum(len(block.words) for block in turn)
+        ways = zip(turn, [*turn[1:], turn[0]], strict=True)
+        ends = [(block, following.start) for block, following in ways]
+        self._run(turn[0])
+        self._turns(ends, UNROLLED - size, together)
+        self._accesses.single()
+        e.position_at_end(head)
+        if self._retired > size or together.saves:
+            unlikely(e.cbranch(e.icmp_unsigned("<=", self._left, _c(needed + self._retired)), once, check))
+        else:
+            e.branch(once)
+        e.position_at_end(check)
+        together.check(once)
+        e.branch(several)
+        self._begin(None)
+        e.position_at_end(once)
+
+    def _turns(self, ends: list[tuple[Block, int]], most: int, together: Together) -> None:
+        """From the first block on, turns of up to `most` instructions and one more."""
+        for at, (block, following) in enumerate(itertools.cycle(ends), 1):
+            done = at % len(ends) == 0 and not (self._retired <= most and together.steady)
+            if done or not self._goes_on(block, following):
+                self._settle()
+                self._finish(block)
+                return
+            self._run(self._region.blocks[following])
+
+    def _goes_on(self, block: Block, following: int) -> bool:
+        """After a block, be at another that may follow, or go where else it leads; false if it only may."""
+        e = self.e
+        if self._next is None:
+            return True
+        target, condition = self._next
+        if condition is None or condition.known:
+            taken = condition is None or bool(int(condition))
+            return (int(target) if taken and target.known else block.end if not taken else -1) == following
+        self._deferred.settle()
+        again, leave = e.append_basic_block("again"), e.append_basic_block("leave")
+        back = target.known and int(target) == following
+        e.cbranch(self.value(condition), *((again, leave) if back else (leave, again)))
+        e.position_at_end(leave)
+        self._settle()
+        self._edge(block.end if back else int(target))
+        e.position_at_end(again)
+        return True
 
     def _finish(self, block: Block) -> None:
         if self._next is None:
@@ -172,10 +252,13 @@ class _RegionStage(Context):
         e.store(target, self._target)
         e.branch(self._out)
 
+    def settle(self) -> None:
+        """Before a branch that may leave: all values of the block are right from here on."""
+        self._deferred.settle()
+
     def leave_plain(self) -> None:
         """End the LLVM block: the interpreter runs the present instruction, of which nothing is done yet."""
-        self._registers.spill()
-        self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
+        self._settle()
         self.e.store(_c(self._pc), self._target)
         self.e.branch(self._plain)
 
@@ -203,12 +286,21 @@ class _RegionStage(Context):
         if row.name == "xor" and width == 1 and lanes == 1 and (pair := signed_less(*args)) is not None:
             less = self.e.icmp_signed("<", *(self.value(b) for b in pair))
             return RunNode(self, less)
+        if (same := shaped(row, width, args)) is not None:
+            if same.width == width and same.lanes == lanes:
+                return same.payload
+            args = [same]
+        node = self._deferred.apply(self, row, width, lanes, args, attrs)
+        if node is not None:
+            return node
         values = [self.value(a) for a in args]
         return RunNode(self, row.emit(self.e, integer(width, lanes), *values, *attrs), row.name, args)
 
     def value(self, b: Bits) -> ir.Value:
         """The LLVM value of `b`."""
         p = b.payload
+        if self._deferred.holds(p):
+            self._deferred.settle()
         return p.value if isinstance(p, RunNode) else constant(integer(b.width, b.lanes), p)
 
     def _wrap(self, value: ir.Value, width: int) -> Bits:
@@ -272,17 +364,26 @@ class _RegionStage(Context):
     # -- memory ----------------------------------------------------------------------------------------------
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Through the permissions."""
-        host = self._accesses.host(self.value(address), n // 8, "R")
-        return self._wrap(self.e.load(host, typ=ir.IntType(n), align=1), n)
+        host = self._accesses.host(address, n // 8, "R")
+        if n < 128:
+            return self._wrap(self.e.load(host, typ=ir.IntType(n), align=1), n)
+        return concat(*(self._load_vector(host, at) for at in reversed(range(0, n // 8, 16))))
+
+    def _load_vector(self, host: ir.Value, at: int) -> Bits:
+        loaded = self.e.load_at(host, at, VECTOR, align=1)
+        return Bits(64, RunNode(self, loaded), 2).whole
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
         """Through the permissions; nothing is accessed where the condition is 0."""
         e = self.e
         if condition is not None:
+            self._deferred.settle()
             store, after = e.append_basic_block("store"), e.append_basic_block("after")
             e.cbranch(self.value(condition), store, after)
             e.position_at_end(store)
-        e.store(self.value(value), self._accesses.host(self.value(address), value.width // 8, "W"), align=1)
+        host = self._accesses.host(address, value.width // 8, "W")
+        for at, part in enumerate(parts(value) or [value]):
+            e.store_at(self.value(part.split(64) if part.width == 128 else part), host, 16 * at, align=1)
         if condition is not None:
             e.branch(after)
             e.position_at_end(after)
@@ -290,6 +391,7 @@ class _RegionStage(Context):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """The interpreter tells of what is not."""
         if size > 1:
+            self._deferred.settle()
             with self.e.if_then(self.value((address & (size - 1)).ne(0)), likely=False):
                 self.leave_plain()
 

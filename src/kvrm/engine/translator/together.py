@@ -1,0 +1,118 @@
+"""Accesses of a block that are checked at once, before any of its instructions has run.
+
+Accesses whose addresses differ by constants from one sum of registers form a group. A group has a site: the
+page that all of it last lay on, the distance from guest to host addresses there, and how far into the page a
+group may begin (0 while nothing is remembered).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I64, PTR, Emitter
+from kvrm.engine.interpreter.abi import unlikely
+from kvrm.engine.interpreter.memory import PERMISSION, entry
+from kvrm.engine.translator.linear import linear
+from kvrm.engine.translator.registers import Registers
+from kvrm.memory import PAGE
+from kvrm.values import Bits
+
+WIDEST = 512
+"""Bytes from the first to the last of a group: the rest of a page that is shorter is left to single checks."""
+MOST = 8
+"""Groups of a block."""
+
+
+def _c(value: int) -> ir.Constant:
+    return ir.Constant(I64, value & (1 << 64) - 1)
+
+
+@dataclass(slots=True)
+class _Group:
+    page: ir.Value
+    distance: ir.Value
+    limit: ir.Value
+    first: int
+    end: int
+    needs: int = 0
+    accesses: int = 0
+
+
+class Together:
+    """The groups of one block under construction, named after it."""
+
+    def __init__(self, e: Emitter, registers: Registers, table: ir.Value, name: str) -> None:
+        self._e, self._registers, self._table, self._name = e, registers, table, name
+        self._groups: dict[tuple[tuple[int, int], ...], _Group] = {}
+
+    def host(self, address: Bits, where: ir.Value, size: int, access: str) -> ir.Value | None:
+        """The host address of `where`, which `address` is; None if a check of its own is needed."""
+        form = linear(address, self._registers.origin)
+        if form is None:
+            return None
+        group = self._groups.get(form.terms)
+        if group is None:
+            if len(self._groups) >= MOST:
+                return None
+            group = self._groups[form.terms] = self._new(form.constant)
+        first, end = min(group.first, form.constant), max(group.end, form.constant + size)
+        if end - first > WIDEST:
+            return None
+        group.first, group.end = first, end
+        group.needs |= PERMISSION[access]
+        group.accesses += 1
+        return self._e.inttoptr(self._e.add(where, self._e.load(group.distance, typ=I64)), PTR)
+
+    @property
+    def steady(self) -> bool:
+        """Whether another turn of the block would access the same groups, by constants further on."""
+        registers = {register for terms in self._groups for register, _ in terms}
+        return all(map(self._advances, registers))
+
+    @property
+    def saves(self) -> bool:
+        """Whether there are fewer checks than accesses."""
+        return any(group.accesses > 1 for group in self._groups.values())
+
+    def _advances(self, register: int) -> bool:
+        now = linear(self._registers.x(register), self._registers.origin)
+        return now is not None and now.terms == ((register, 1),)
+
+    def _new(self, at: int) -> _Group:
+        name = f"{self._name}_{len(self._groups)}"
+        slots = [self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")]
+        return _Group(*slots, at, at)
+
+    def check(self, fail: ir.Block) -> None:
+        """Go on where all groups may be accessed, with `registers` as the block begins; else to `fail`."""
+        for terms, group in self._groups.items():
+            self._check(self._sum(terms, group.first), group, fail)
+
+    def _sum(self, terms: tuple[tuple[int, int], ...], constant: int) -> ir.Value:
+        e = self._e
+        total: ir.Value = _c(constant)
+        for register, times in terms:
+            total = e.add(e.mul(self._registers.at_entry(register), _c(times)), total)
+        return total
+
+    def _check(self, address: ir.Value, group: _Group, fail: ir.Block) -> None:
+        e = self._e
+        offset = e.sub(address, e.load(group.page, typ=I64))
+        walk, good = e.append_basic_block("walk"), e.append_basic_block("good")
+        unlikely(e.cbranch(e.icmp_unsigned(">=", offset, e.load(group.limit, typ=I64)), walk, good))
+        e.position_at_end(walk)
+        found = entry(e, self._table, address, fail)
+        offset, least = e.and_(address, _c(PAGE - 1)), PAGE - (group.end - group.first)
+        denied = e.icmp_unsigned("!=", e.and_(found, _c(group.needs)), _c(group.needs))
+        over = e.icmp_unsigned(">", offset, _c(least))
+        remember = e.append_basic_block("remember")
+        unlikely(e.cbranch(e.or_(denied, over), fail, remember))
+        e.position_at_end(remember)
+        guest = e.sub(address, offset)
+        e.store(guest, group.page)
+        e.store(e.sub(e.and_(found, _c(-PAGE)), guest), group.distance)
+        e.store(_c(least + 1), group.limit)
+        e.branch(good)
+        e.position_at_end(good)
