@@ -30,7 +30,7 @@ from kvrm.machine import state as layout
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
 
 UNROLLED = 48
-"""Instructions of a loop of one block that run between two looks at pages and budget."""
+"""Instructions of a simple loop that run between two looks at pages and budget."""
 
 
 def _c(value: int) -> ir.Constant:
