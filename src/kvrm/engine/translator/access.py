@@ -69,11 +69,11 @@ class Accesses:
         """From now on each access is checked by itself."""
         self._together = None
 
-    def host(self, where: Bits, size: int, access: str) -> ir.Value:
+    def host(self, guest: Bits, size: int, access: str) -> ir.Value:
         """The host address of `size` guest bytes on one page; leaves plain unless they may be accessed."""
-        address: ir.Value = self._stage.value(where)
+        address: ir.Value = self._stage.value(guest)
         if self._together is not None:
-            checked = self._together.host(where, address, size, access)
+            checked = self._together.host(guest, address, size, access)
             if checked is not None:
                 return checked
         self._stage.settle()

@@ -7,6 +7,7 @@ is known; where it is wrong, all are computed again, the careful way.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ NUMBERS = frozenset(("fadd", "fsub", "fmul", "fdiv", "fsqrt", "fmuladd"))
 class RegionEmitter(ConditionEmitter):
     """An emitter that can leave the rare case out, or compute both cases."""
 
-    rare_as: Callable[[ir.Value, ir.Value], ir.Value] | None = None
+    rare_as: Callable[[Callable[[], ir.Value], ir.Value], ir.Value] | None = None
 
     def rare(self, condition: ir.Value, other: Callable[[], ir.Value], value: ir.Value) -> ir.Value:
         """As a branch; or one of the two, the usual value or that of `other`, which holds in any case."""
@@ -44,21 +45,15 @@ def _careful(other: Callable[[], ir.Value], value: ir.Value) -> ir.Value:
 
 @dataclass(slots=True)
 class _Operation:
+    """`result` is that of an operation of which this only moves bits, `covered` whether another needs it."""
+
     row: Primitive
     width: int
     lanes: int
     args: Sequence[Bits]
     attrs: tuple[Any, ...]
-    source: RunNode
+    result: RunNode | None
     covered: bool = False
-
-    @property
-    def number(self) -> bool:
-        return self.row.name in NUMBERS
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.width, self.lanes
 
 
 class Deferred:
@@ -72,24 +67,28 @@ class Deferred:
         """A new block: what nobody has asked for is not needed."""
         self._pending.clear()
 
-    def holds(self, node: object) -> bool:
-        """Whether a node's value may still be wrong."""
-        return node in self._pending
+    def holds(self, b: Bits) -> bool:
+        """Whether a value may still be wrong."""
+        return self._waiting(b) is not None
+
+    def _waiting(self, b: Bits) -> RunNode | None:
+        p = b.payload
+        return p if isinstance(p, RunNode) and p in self._pending else None
 
     def apply(
         self, stage: Any, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
     ) -> RunNode | None:
         """The node of an operation that can wait; None for any other."""
-        moves = row.name == "reshape" and self.holds(args[0].payload)
-        if not moves and (row.name not in NUMBERS or width == 16):
+        moved = self._waiting(args[0]) if row.name == "reshape" else None
+        if moved is None and (row.name not in NUMBERS or width == 16):
             return None
-        op = _Operation(row, width, lanes, args, attrs, None)  # type: ignore[arg-type]
+        result = None if moved is None else self._pending[moved].result or moved
+        op = _Operation(row, width, lanes, args, attrs, result)
         node = RunNode(stage, self._emit(op, _usual, self._present), row.name, args)
-        op.source = self._pending[args[0].payload].source if moves else node
-        if not moves:
-            for source in (self._pending[a.payload].source for a in args if self.holds(a.payload)):
-                if self._pending[source].shape == op.shape:
-                    self._pending[source].covered = True
+        for waiting in filter(None, map(self._waiting, args)) if moved is None else ():
+            before = self._pending[waiting]
+            before = before if before.result is None else self._pending[before.result]
+            before.covered |= (before.width, before.lanes) == (width, lanes)
         self._pending[node] = op
         return node
 
@@ -103,7 +102,8 @@ class Deferred:
         return out
 
     def _present(self, b: Bits) -> ir.Value:
-        return b.payload.value if self.holds(b.payload) else self._value(b)
+        node = self._waiting(b)
+        return self._value(b) if node is None else node.value
 
     def settle(self) -> None:
         """From here on all values are right."""
@@ -111,7 +111,8 @@ class Deferred:
         if not pending:
             return
         e = self._e
-        wrong = self._wrong([(op, node.value) for node, op in pending.items() if op.number and not op.covered])
+        last = [(op, node) for node, op in pending.items() if op.result is None and not op.covered]
+        wrong = self._wrong(last)
         usual, cold, after = e.block, e.append_basic_block("careful"), e.append_basic_block("usual")
         e.cbranch(wrong, cold, after).set_weights(list(UNLIKELY))
         e.position_at_end(cold)
@@ -126,19 +127,15 @@ class Deferred:
             merged.add_incoming(careful[node], cold)
             node.value = merged
 
-    def _wrong(self, results: list[tuple[_Operation, ir.Value]]) -> ir.Value:
+    def _wrong(self, last: list[tuple[_Operation, RunNode]]) -> ir.Value:
         """Whether one of the results is a NaN: two of a shape are looked at in one comparison."""
-        e, waiting = self._e, dict[tuple[int, int], ir.Value]()
+        e, alone = self._e, dict[tuple[int, int], ir.Value]()
         tests: list[ir.Value] = []
-        for op, value in results:
-            number = e.real(value)
-            other = waiting.pop(op.shape, None)
-            if other is None:
-                waiting[op.shape] = number
+        for op, node in last:
+            number, shape = e.real(node.value), (op.width, op.lanes)
+            if shape in alone:
+                tests.append(e.any(e.fcmp_unordered("uno", alone.pop(shape), number)))
             else:
-                tests.append(e.any(e.fcmp_unordered("uno", other, number)))
-        tests += [e.any(e.fcmp_unordered("uno", number, number)) for number in waiting.values()]
-        wrong = tests[0]
-        for test in tests[1:]:
-            wrong = e.or_(wrong, test)
-        return wrong
+                alone[shape] = number
+        tests += [e.any(e.fcmp_unordered("uno", number, number)) for number in alone.values()]
+        return functools.reduce(e.or_, tests)

@@ -31,6 +31,7 @@ class Block:
         """How the block ends."""
         return self.flows[-1]
 
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """Blocks that become one function, entered at `entry`.

@@ -14,7 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR, Emitter, constant, integer
+from kvrm.engine.emitter import I64, PTR, constant, integer
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode
@@ -29,9 +29,8 @@ from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.machine import state as layout
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
 
-
 UNROLLED = 48
-"""Instructions of a loop of one block that run between two looks at pages and budget."""
+"""Instructions of a simple loop that run between two looks at pages and budget."""
 
 
 def _c(value: int) -> ir.Constant:
@@ -287,7 +286,7 @@ class _RegionStage(Context):
             less = self.e.icmp_signed("<", *(self.value(b) for b in pair))
             return RunNode(self, less)
         if (same := shaped(row, width, args)) is not None:
-            if same.width == width and same.lanes == lanes:
+            if (same.width, same.lanes) == (width, lanes) and isinstance(same.payload, Node):
                 return same.payload
             args = [same]
         node = self._deferred.apply(self, row, width, lanes, args, attrs)
@@ -299,7 +298,7 @@ class _RegionStage(Context):
     def value(self, b: Bits) -> ir.Value:
         """The LLVM value of `b`."""
         p = b.payload
-        if self._deferred.holds(p):
+        if self._deferred.holds(b):
             self._deferred.settle()
         return p.value if isinstance(p, RunNode) else constant(integer(b.width, b.lanes), p)
 

@@ -20,7 +20,7 @@ from kvrm.memory import PAGE
 from kvrm.values import Bits
 
 WIDEST = 512
-"""Bytes from the first to the last of a group: the rest of a page that is shorter is left to single checks."""
+"""Bytes of a group. Where less is left of a page, each access is checked by itself."""
 MOST = 8
 """Groups of a block."""
 
@@ -82,8 +82,10 @@ class Together:
 
     def _new(self, at: int) -> _Group:
         name = f"{self._name}_{len(self._groups)}"
-        slots = [self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")]
-        return _Group(*slots, at, at)
+        page, distance, limit = (
+            self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")
+        )
+        return _Group(page, distance, limit, at, at)
 
     def check(self, fail: ir.Block) -> None:
         """Go on where all groups may be accessed, with `registers` as the block begins; else to `fail`."""
