@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kvrm
-from kvrm.engine.translator.paths import LARGEST_TRIMMED, Paths
+from kvrm.engine.translator.paths import LARGEST_LOOP, LARGEST_TRIMMED, Paths
 from kvrm.isa.features import CORTEX_A76
 from kvrm.memory import Prot
 from translating import DATA, DATA_SIZE, assemble, compare, eager, machine, needs_assembler, observed
@@ -187,7 +187,7 @@ def test_nans_in_a_chain(engine: str, chain: str) -> None:
 def test_a_loop_too_large_loses_its_rarest_branches() -> None:
     """The inner loop is kept whole, what surrounds it is not."""
     inner = "2: add x0, x0, #1\n tbz x0, #3, 3f\n add x1, x1, #1\n3: cbnz x0, 2b"
-    code = assemble("1: mov x0, #9\n" + inner + "\n nop" * 250 + "\n b 1b")
+    code = assemble("1: mov x0, #9\n" + inner + "\n nop" * LARGEST_LOOP + "\n b 1b")
     words = struct.unpack(f"<{len(code) // 4}I", code)
     paths = Paths(lambda pc: words[pc // 4 :], CORTEX_A76)
     turn = [1, 2, 3, 4] * 3 + [1, 2, 4] * 40
