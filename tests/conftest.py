@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 import definition_coverage
+import device_on_host
 from guests import fetch
 
 
@@ -19,6 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Set up the reports that were asked for."""
     definition_coverage.configure(config)
+    if os.environ.get("KVRM_TEST_DEVICE") == "host":
+        device_on_host.install(pytest.MonkeyPatch())
 
 
 REPOSITORY = Path(__file__).resolve().parent.parent

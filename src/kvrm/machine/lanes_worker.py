@@ -70,12 +70,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A lane that can go on: what differs from the snapshot."""
+    """A lane that can go on: what differs from the snapshot.
+
+    `spent` are the instructions that it has run of the present pass already, somewhere else.
+    """
 
     state: tuple[bytes, int]
     changes: Changes
     process: Any
     retired: int
+    spent: int = 0
 
 
 class LaneMemory(Memory):
@@ -102,10 +106,11 @@ class Worker:
 
     slice = SLICE
 
-    def __init__(self, origin: Machine, job: Job) -> None:
+    def __init__(self, origin: Machine, job: Job, engine: str | None = None) -> None:
         self._job, snapshot = job, job.snapshot
         self._loop = lane_loop()
         self._machine = machine = copy(origin)
+        machine.engine, machine.target = engine or origin.engine, "cpu"
         machine.state = self._state = State()
         machine._memory = self._memory = LaneMemory(origin._memory.limit)
         machine.memory = MemoryView(self._memory)
@@ -254,6 +259,15 @@ class Worker:
         self._places[:] = 0
         self._tidy()
 
+    def lane_as_machine(self, lane: int) -> Machine:
+        """A machine that is about to run a fresh lane, for somebody else to drive."""
+        self.begin(self._job, set(), 0, True)
+        self._set(Word.ORDER, np.array([lane], np.uint64))
+        self._table[Word.NEXT], self._table[Word.END] = 0, 1
+        self._set_up_or_run(False)
+        self._run_fresh(lane, False)
+        return self._machine
+
     def _finish_fresh(self, lane: int) -> None:
         """Run a lane to its end that native code has set up, and entered if it does."""
         ip, reason = self._state.get(layout.IP), self._state.get(layout.REASON)
@@ -299,7 +313,7 @@ class Worker:
         self._engine.retired = self._reported = kept.retired
         if machine._process is not None:
             machine._process.begin(*kept.process)
-        self._put(lane, self._run_to(kept.retired + self._budget))
+        self._put(lane, self._run_to(kept.retired - kept.spent + self._budget))
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         outcome = self._machine._run_to(end, resumed)

@@ -44,6 +44,13 @@ ENGINES = {
     "stress": "kvrm.engine.stress:Stress",
 }
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
+TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
+"""Where lanes run: name to the class that runs them; the first is the default."""
+DEVICE_ENGINES = {
+    name: f"kvrm.target.cuda.engine:{'DeviceInterpreter' if name == 'interpreter' else 'DeviceEngine'}"
+    for name in ENGINES
+}
+"""What runs the lane of a machine on target "cuda"."""
 
 
 class Engine(Protocol):
@@ -107,6 +114,7 @@ class Machine:
         seed: int = 0,
         fp_flags: bool = False,
         lanes: int | None = None,
+        target: str | None = None,
     ) -> None:
         args_of_lanes = stdin_of_lanes = None
         if args and not isinstance(args[0], str | bytes):
@@ -121,6 +129,7 @@ class Machine:
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
         self.engine = _engine_name(engine)
+        self.target = _target_name(target)
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -149,15 +158,16 @@ class Machine:
             )
             self._process.start()
             self._process.read_ahead()
+        target, self.target = self.target, "cpu" if lanes is not None else self.target
         self._engine = _make_engine(self, self._memory, program is not None)
+        self.target = target
         self._memory.on_remap = self._engine.invalidate
         self._solo = Solo(self)
         self._watch: Watch = self._solo
         self._lanes: Lanes | None = None
         if lanes is not None:
-            from kvrm.machine.lanes import Lanes
-
-            self._lanes = Lanes(self, lanes)
+            self._lanes = _named(TARGETS[self.target])(self, lanes)
+            assert self._lanes is not None
             self._lanes.args, self._lanes.stdin = args_of_lanes, stdin_of_lanes
 
     # -- registers -------------------------------------------------------------------------------------------
@@ -425,10 +435,9 @@ class Machine:
 
         They share nothing that one of them could change, and this machine stays as it is.
         """
-        from kvrm.machine.lanes import Lanes
-
         self._solo.require_idle()
-        return Lanes(self, lanes, threads, self.snapshot())
+        made: Lanes = _named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
+        return made
 
     def __repr__(self) -> str:
         return f"<kvrm.Machine {self.engine} pc={self.pc:#x} retired={self.retired}>"
@@ -441,6 +450,19 @@ def _engine_name(engine: str | None) -> str:
     return name
 
 
+def _target_name(target: str | None) -> str:
+    name = target or os.environ.get("KVRM_TARGET") or next(iter(TARGETS))
+    if name not in TARGETS:
+        raise UsageError(f"no target {name!r}; there are {', '.join(TARGETS)}")
+    return name
+
+
+def _named(path: str) -> Any:
+    """What stands behind "module:name"."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
     try:
         return feature_set(features)
@@ -451,8 +473,8 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
 def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
     state, features = machine.state, machine.features
     topics, start = trace_switch()
-    module, _, name = ENGINES[machine.engine].partition(":")
-    engine: Any = getattr(importlib.import_module(module), name)(state, memory, features)
+    engines = DEVICE_ENGINES if machine.target == "cuda" else ENGINES
+    engine: Any = _named(engines[machine.engine])(state, memory, features)
     if program:
         engine.prepare()
     if topics - {"sys"}:

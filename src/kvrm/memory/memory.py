@@ -80,6 +80,11 @@ class Memory:
         return self._table.address
 
     @property
+    def entries(self) -> memoryview:
+        """The page table (`PageTable.entries`)."""
+        return self._entries
+
+    @property
     def limit(self) -> int:
         """The most bytes of private pages that the lane may have."""
         return self._limit << PAGE_SHIFT

@@ -243,9 +243,10 @@ def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[li
     table.initializer = ir.Constant(t, decoders)
     table.global_constant = True
     if "ptx" in native.dumps():
-        from kvrm.target.cuda.ptx import handlers_ptx
+        from kvrm.target.cuda.kernel import stage
+        from kvrm.target.cuda.ptx import compile_ptx
 
-        native.dump("ptx", handlers_ptx(variants))
+        native.dump("ptx", compile_ptx(stage(variants).device, "sm_80"))
     return name, variants, rows, str(module)
 
 

@@ -111,11 +111,14 @@ class HandlerStage(Context):
     def _fill(self, e: Emitter, leaves: dict[str, ir.Value], slot: ir.Value) -> None:
         """Store the handler and its operands to a slot; the pc in an undecoded slot was read before."""
         memo: dict[int, ir.Value] = {}
-        e.store_at(self._f.fn, slot, 0)
+        self._name_handler(e, slot)
         for node, offset in self._stored:
             value = compute(e, leaves, Bits(node.width, node), memo)
-            t = ir.IntType(_operand_width(node.width))
+            t = ir.IntType(operand_width(node.width))
             e.store_at(value if value.type == t else e.zext(value, t), slot, OPERANDS + offset, align=1)
+
+    def _name_handler(self, e: Emitter, slot: ir.Value) -> None:
+        e.store_at(self._f.fn, slot, 0)
 
     def _finish(self) -> None:
         f = self._f
@@ -204,7 +207,7 @@ class HandlerStage(Context):
             return node.row.emit(self._f.e, integer(node.width, node.lanes), *args, *node.attrs)
 
     def _loaded(self, node: StaticNode) -> ir.Value:
-        width = _operand_width(node.width)
+        width = operand_width(node.width)
         if self._used + width // 8 > OPERAND_BYTES:
             raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
         e, t = self._f.e, ir.IntType(width)
@@ -337,7 +340,8 @@ class HandlerStage(Context):
         self._event = (event, value if isinstance(value, Bits) else bits(64, value))
 
 
-def _operand_width(width: int) -> int:
+def operand_width(width: int) -> int:
+    """Bits that an operand of `width` bits takes in a slot."""
     for w in (8, 16, 32, 64):
         if width <= w:
             return w

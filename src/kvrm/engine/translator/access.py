@@ -60,6 +60,11 @@ class Accesses:
         """The instruction that accesses come from: those with the same address registers share a site."""
         self._base, self._index = d.fields.get("Rn", 32), d.fields.get("Rm", 32)
 
+    @property
+    def registers(self) -> tuple[int, int]:
+        """The address registers of the present instruction, 32 for none."""
+        return self._base, self._index
+
     def together(self, name: str) -> Together:
         """From now on accesses are checked together where that can be; `single` ends it."""
         self._together = Together(self._e, self._registers, self._table, name)

@@ -39,16 +39,18 @@ def _c(value: int) -> ir.Constant:
 
 def build_region(module: ir.Module, name: str, region: Region) -> None:
     """Emit the function of a region."""
-    _RegionStage(module, name, region).build()
+    RegionStage(module, name, region).build()
 
 
-class _RegionStage(Context):
+class RegionStage(Context):
+    """Runs the instructions of a region over LLVM values."""
+
     level = 2
 
     def __init__(self, module: ir.Module, name: str, region: Region) -> None:
         super().__init__()
         self._region = region
-        self._f = Function(module, name, "external", RegionEmitter)
+        self._f = self._function(module, name)
         self.e: Any = self._f.e
         self._deferred = Deferred(self.e, self.value)
         self.state = self._f.state
@@ -72,7 +74,11 @@ class _RegionStage(Context):
         self._pc = self._retired = 0
 
     # -- building --------------------------------------------------------------------------------------------
+    def _function(self, module: ir.Module, name: str) -> Function:
+        return Function(module, name, "external", RegionEmitter)
+
     def build(self) -> None:
+        """Emit the function's body."""
         e, entry = self.e, self.e.block
         start = e.append_basic_block("start")
         e.position_at_end(start)

@@ -1,0 +1,154 @@
+"""Measures lanes on a GPU: programs and a campaign, translated and interpreted, one lane and very many.
+
+`--programs` is a directory of static AArch64 programs without a C library (`bench/README.md`). Each lane runs
+the same instructions on its own memory; a figure is the median of rounds of one launch, all lanes set up anew
+before each, by the device's clock. Registers of the first and last lane are compared with the CPU's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import run_campaign
+from measure import table, write_results
+
+import kvrm
+from kvrm.target.cuda.driver import device
+
+WARM = 3000
+"""Instructions that the machine runs before it is forked."""
+ROUNDS = 5
+LARGE = 1 << 17
+PROGRAMS = {
+    "tight": (10**6, "1000000"),
+    "sha256": (250_000, "10"),
+    "quick": (40_000, "1"),
+    "coremix": (100_000, "20"),
+}
+"""Instructions that each of many lanes runs, and the program's argument."""
+
+
+def program(directory: Path, name: str, argument: str) -> Callable[[str, str], kvrm.Machine]:
+    """What makes the machine of a program that is past its beginning."""
+
+    def make(target: str, engine: str) -> kvrm.Machine:
+        m = kvrm.Machine(directory / name, args=[argument], target="cpu", engine="interpreter")
+        m.run(max_instructions=WARM)
+        m.target, m.engine = target, engine
+        return m
+
+    return make
+
+
+def measure(
+    make: Callable[[str, str], kvrm.Machine], engine: str, lanes: int, budget: int, rounds: int
+) -> dict[str, Any]:
+    """Run `lanes` lanes for `budget` instructions; what it took."""
+    machine = make("cuda", engine)
+    began = time.perf_counter()
+    many = machine.fork(lanes)
+    many.keep = ("x0", "x1", "x2", "sp")
+    want = make("cpu", "tiered").fork(1)
+    want.keep = many.keep
+    results = many.run(budget)
+    built = time.perf_counter() - began
+    expected = want.run(budget)
+    same = all((results.registers[n][[0, -1]] == expected.registers[n][0]).all() for n in many.keep)
+    on_device = many._device
+    seconds, rates = [], []
+    for _ in range(rounds):
+        on_device.begin(many._job, np.arange(lanes, dtype=np.uint64))
+        took, _, retired = on_device.run(budget)
+        seconds.append(took)
+        rates.append(retired / took)
+    return {
+        "lanes": lanes,
+        "engine": engine,
+        "instructions": budget,
+        "seconds": statistics.median(seconds),
+        "rate": statistics.median(rates),
+        "spread": (min(rates), max(rates)),
+        "first_run": built,
+        "registers": many._code.kernels["run"].registers,
+        "stops": {stop.value: n for stop, n in results.stops.items()},
+        "same_as_cpu": bool(same),
+    }
+
+
+def campaign(runs: int, rounds: int) -> dict[str, Any]:
+    """Fresh runs of run_campaign.py's function from Python: inputs, all results, and checks."""
+    m = kvrm.Machine(target="cuda")
+    m.write_memory(run_campaign.FUNCTION, run_campaign.CODE, prot="rx")
+    m.write_memory(run_campaign.BUFFER, run_campaign.PRISTINE, prot="rw")
+    end = run_campaign.FUNCTION + len(run_campaign.CODE)
+    m.x[0], m.x[1], m.x[30] = run_campaign.BUFFER, run_campaign.ROUNDS, end
+    m.breakpoints.add(end)
+    m.set_pc(run_campaign.FUNCTION)
+    lanes = m.fork(runs)
+    whole, kernel = [], []
+    for _ in range(rounds + 1):
+        inputs = run_campaign.inputs(0, runs).view(np.uint8)
+        began = time.perf_counter()
+        lanes.reset()
+        lanes.memory[run_campaign.BUFFER : run_campaign.BUFFER + 16] = inputs
+        results = lanes.run()
+        whole.append(time.perf_counter() - began)
+        lanes._device.begin(lanes._job, np.arange(runs, dtype=np.uint64))
+        kernel.append(lanes._device.run(1 << 20)[0])
+    x0 = results.registers["x0"]
+    right = all(int(x0[i]) == run_campaign.expected(i) for i in run_campaign.CHECKED if i < runs)
+    right = right and bool((results.retired == run_campaign.INSTRUCTIONS).all())
+    return {
+        "runs": runs,
+        "runs_per_second": runs / statistics.median(whole[1:]),
+        "runs_per_second_of_kernel": runs / statistics.median(kernel[1:]),
+        "first_run": whole[0],
+        "right": right,
+    }
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--lanes", type=int, nargs="+", default=[LARGE, 4 * LARGE])
+    options = parser.parse_args()
+    found: dict[str, Any] = {"card": device().name, "driver": driver_version()}
+    rows: list[list[str]] = []
+    for name, (budget, argument) in PROGRAMS.items():
+        make = program(options.programs, name, argument)
+        for engine in ("tiered", "interpreter"):
+            for lanes in [1, *options.lanes] if name == "tight" else options.lanes[:1]:
+                length = budget if engine == "tiered" or lanes == 1 else budget // 10
+                one = measure(make, engine, lanes, length, options.rounds)
+                found[f"{name} {engine} {lanes}"] = one
+                rows.append(
+                    [name, engine, f"{lanes:,}", f"{one['rate'] / 1e9:,.3f}", str(one["same_as_cpu"])]
+                )
+                print(rows[-1], flush=True)
+    for runs in options.lanes:
+        found[f"campaign {runs}"] = one = campaign(runs, options.rounds)
+        rows.append(
+            ["campaign", "tiered", f"{runs:,}", f"{one['runs_per_second']:,.0f} runs/s", str(one["right"])]
+        )
+        print(one, flush=True)
+    table(found["card"], ["program", "engine", "lanes", "G instructions/s", "like the CPU"], rows)
+    write_results("gpu", found)
+
+
+def driver_version() -> str:
+    """What nvidia-smi says."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

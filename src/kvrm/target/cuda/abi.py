@@ -1,0 +1,159 @@
+"""What device functions agree on: their arguments, the lane's variables, and where things lie in memory.
+
+A *group* is the 32 lanes of a warp. In device memory their states lie side by side, word by word, and so do
+the copies of a private page (`kvrm.target.cuda.memory`), so that lanes in step touch whole cache lines.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I32, I64, PTR, Emitter
+from kvrm.engine.interpreter.abi import Function, unlikely
+from kvrm.engine.interpreter.slots import Reason
+from kvrm.machine import state as layout
+
+CHUNKS = 1 << 18
+"""Pieces of 2 MiB that the address space has."""
+GROUP = 32
+"""Lanes of a group: a warp."""
+PAGES_LEFT = layout.PAGE_TABLE
+"""Offset in the state: how many pages of its own the lane may still get."""
+STATE_WORDS = PAGES_LEFT // 8 + 1
+"""64-bit words of a lane's state that the device keeps."""
+STOPPED = (1 << 32) - 1
+"""In place of a slot's number: the lane does not run."""
+PLAIN = 1 << 31
+"""Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
+PLAIN_ID = 4
+"""Offset in a slot of the handler's number where a region stands in it; its own is at 0, 32 bits both."""
+
+
+class Param(IntEnum):
+    """Words of the parameter block, device addresses unless they say otherwise."""
+
+    STATES = 0
+    SLOTS = auto()
+    CODE = (
+        auto()
+    )  # for each 2 MiB of guest addresses, 32 bits: which row of those behind; 512 x 32 bits: slots
+    PAGES = auto()  # addresses of the pages that have slots, in their order
+    ROOT = auto()  # for each 2 MiB, 32 bits: which chunk of the group's table
+    TABLES = auto()
+    TABLE_BYTES = auto()  # bytes of a group's table
+    SLABS = auto()
+    SLAB_NEXT = auto()  # a counter: slabs taken
+    SLAB_LIMIT = auto()  # how many there are
+    LANES = auto()  # how many
+    COUNTERS = auto()  # two words: lanes that used up what they were granted, instructions retired
+
+
+class Var(IntEnum):
+    """Words of a lane that runs, kept in registers wherever handlers are inlined."""
+
+    IP = 0  # number of the slot
+    BUDGET = auto()
+    FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
+
+
+VAR_WORDS = 6
+
+
+HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 10)
+"""Arguments: state, variables; number of the slot, parameters, page table of the group, number of the lane in
+it, the parameters SLOTS, ROOT and CODE, the slot's three words of operands."""
+
+
+def pointer(e: Emitter, address: ir.Value) -> ir.Value:
+    """An address of device memory as a pointer."""
+    return e.addrspacecast(e.inttoptr(address, ir.PointerType(addrspace=1)), PTR)
+
+
+class DeviceFunction(Function):
+    """A handler that leaves in the variables where to go on, since PTX has no tail calls."""
+
+    def __init__(
+        self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
+    ) -> None:
+        self.fn = ir.Function(module, HANDLER, name)
+        self.fn.linkage = linkage
+        self.e = e = emitter(self.fn.append_basic_block("entry"))
+        self.state, self.vars, self.number, self.params, self.table_address, self.lane = self.fn.args[:6]
+        self.table = pointer(e, self.table_address)
+        self.slots, self.root, self.code = (pointer(e, v) for v in self.fn.args[6:9])
+        self.operands = self.fn.args[9:]
+        self.ip = e.at(self.slots, e.shl(self.number, ir.Constant(I64, 5)))
+        for argument in self.fn.args[:2]:
+            argument.add_attribute("noalias")
+        self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
+        self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(4)]
+
+    def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
+        """Return to the loop, which runs the next slot."""
+        self._return(self._number(ip), budget)
+
+    def _number(self, ip: ir.Value) -> ir.Value:
+        e = self.e
+        distance = e.sub(e.ptrtoint(ip, I64), e.ptrtoint(self.ip, I64))
+        return e.add(self.number, e.ashr(distance, ir.Constant(I64, 5)))
+
+    def _return(self, number: ir.Value, budget: ir.Value) -> None:
+        e = self.e
+        e.store_at(e.trunc(number, I32), self.vars, 8 * Var.IP)
+        e.store_at(e.trunc(budget, I32), self.vars, 8 * Var.BUDGET)
+        for i, facet in enumerate(self.flags):
+            e.store_at(facet, self.vars, 8 * (Var.FLAGS + i))
+        e.ret_void()
+
+    def leave(self, reason: Reason, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value) -> None:
+        """Stop the lane with the reason in the state, and in IP the number of a slot, or 0."""
+        self._stop(reason, ir.Constant(I64, 0) if ip is None else self._number(ip), budget, fields)
+
+    def _stop(self, reason: Reason, number: ir.Value, budget: ir.Value, fields: dict[str, ir.Value]) -> None:
+        e = self.e
+        for name, value in fields.items():
+            e.store_at(value, self.state, getattr(layout, name))
+        e.store_at(ir.Constant(I64, reason), self.state, layout.REASON)
+        e.store_at(number, self.state, layout.IP)
+        self._return(ir.Constant(I64, STOPPED), budget)
+
+    def advance(self, ip: ir.Value, cost: int = 1) -> None:
+        """Retire `cost` instructions and go on with the slot at `ip`, or stop when the budget is used up."""
+        self._advance(self._number(ip), cost)
+
+    def _advance(self, number: ir.Value, cost: int) -> None:
+        e, budget = self.e, self.budget
+        if cost:
+            budget = e.sub(budget, ir.Constant(I64, cost))
+            with e.if_then(e.icmp_unsigned("==", budget, ir.Constant(I64, 0)), likely=False):
+                self._stop(Reason.BUDGET, number, budget, {})
+        self._return(number, budget)
+
+    def jump(self, target: ir.Value, cost: int = 1, flag: int = 0) -> None:
+        """Retire and continue at the guest address `target`, or stop if its page is not predecoded.
+
+        `flag` is 0 or PLAIN.
+        """
+        e = self.e
+        page = e.lshr(target, ir.Constant(I64, 12))
+        odd = e.icmp_unsigned("!=", e.and_(target, ir.Constant(I64, 3)), ir.Constant(I64, 0))
+        far = e.icmp_unsigned(">=", page, ir.Constant(I64, 1 << 27))
+        lost, inside, found = (e.append_basic_block(name) for name in ("lost", "inside", "found"))
+        unlikely(e.cbranch(e.or_(odd, far), lost, inside))
+        e.position_at_end(inside)
+        first = self._first_slot(page)
+        unlikely(e.cbranch(e.icmp_unsigned("==", first, ir.Constant(I32, 0)), lost, found))
+        e.position_at_end(lost)
+        self.leave(Reason.CODE, None, e.sub(self.budget, ir.Constant(I64, cost)), PC=target)
+        e.position_at_end(found)
+        within = e.lshr(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, 2))
+        self._advance(e.or_(e.add(e.zext(first, I64), within), ir.Constant(I64, flag)), cost)
+
+    def _first_slot(self, page: ir.Value) -> ir.Value:
+        e = self.e
+        chunk = e.lshr(page, ir.Constant(I64, 9))
+        row = e.load_at(self.code, e.shl(chunk, ir.Constant(I64, 2)), I32)
+        at = e.add(e.shl(e.zext(row, I64), ir.Constant(I64, 9)), e.and_(page, ir.Constant(I64, 511)))
+        return e.load_at(e.at(self.code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)

@@ -1,0 +1,156 @@
+"""A program's code on the device: a kernel that has its handlers and regions, and its pages as slots."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvrm import cache
+from kvrm.engine import native
+from kvrm.engine.interpreter.library import variants_of
+from kvrm.engine.interpreter.segment import Variant
+from kvrm.engine.interpreter.slots import OPERANDS, PAGE_SLOTS, SLOT
+from kvrm.engine.translator.region import Region
+from kvrm.isa.a64 import definition_of, definitions
+from kvrm.isa.decoder import decode_many
+from kvrm.isa.features import allocates
+from kvrm.memory import PAGE
+from kvrm.target.cuda import kernel
+from kvrm.target.cuda.abi import CHUNKS
+from kvrm.target.cuda.driver import Device, Kernel
+from kvrm.target.cuda.memory import CHUNK
+from kvrm.target.cuda.ptx import compile_ptx
+
+REGISTERS = 64
+"""Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
+
+Ids = npt.NDArray[np.uint32]
+
+
+class Code:
+    """The code in `pages`, page numbers to contents, for machines with these features.
+
+    `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`). Compiled code is cached on disk,
+    named by a hash of all that it depends on.
+    """
+
+    def __init__(
+        self,
+        gpu: Device,
+        pages: Mapping[int, bytes],
+        features: frozenset[str],
+        regions: Sequence[Region] = (),
+        breakpoints: frozenset[int] = frozenset(),
+    ) -> None:
+        self._gpu = gpu
+        self._pages = sorted(pages)
+        self._first = {page: 1 + i * PAGE_SLOTS for i, page in enumerate(self._pages)}
+        text = b"".join(pages[page] for page in self._pages)
+        self.variants = [
+            v
+            for v in sorted(variants_of(array("I", text)))
+            if allocates(features, definition_of(v[0]).feature or "")
+        ]
+        self.regions = [
+            r
+            for r in regions
+            if not any(b.start <= at < b.end for b in r.blocks.values() for at in breakpoints)
+        ]
+        cubin, host, self._handlers = self._compiled()
+        module = gpu.load(cubin)
+        self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
+        self._loader = native.Loader()
+        self._loader.load(host)
+        words = [ctypes.c_uint64] * 5
+        self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
+        self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS, SLOT), np.uint8)
+        numbers = {v: i for i, v in enumerate(self.variants)}
+        for page, data in pages.items():
+            self._fill(page, np.frombuffer(data, np.uint32).copy(), numbers)
+        ids = self._ids()
+        for k, region in enumerate(self.regions):
+            ids[self.slot(region.entry), 0] = self._handlers + k
+        self._plain = ids.copy()
+        self.slots = gpu.upload(self._slots)
+        self.breakpoints: frozenset[int] = frozenset()
+        self.set_breakpoints(breakpoints)
+        self.table = gpu.upload(self._lookup())
+        self.pages = gpu.upload(np.array(self._pages, np.uint64) * np.uint64(PAGE))
+
+    def _compiled(self) -> tuple[bytes, bytes, int]:
+        """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
+        parts = [cache.source_hash(), native.fingerprint(), self._gpu.arch, REGISTERS, self.variants]
+        stamp = repr([*parts, [region.key for region in self.regions]]).encode()
+        path = cache.root() / "cuda" / hashlib.blake2b(stamp, digest_size=16).hexdigest()
+        data = None if native.dumps() else cache.read_checked(path)
+        if data is None:
+            staged = kernel.stage(self.variants, self.regions)
+            ptx = compile_ptx(staged.device, self._gpu.arch)
+            native.dump("ptx", ptx)
+            cubin, host = self._gpu.compile(ptx, REGISTERS), native.compile_object(staged.host)
+            data = staged.handlers.to_bytes(8, "little") + len(cubin).to_bytes(8, "little") + cubin + host
+            cache.write_checked(path, data)
+        handlers, size = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
+        return data[16 : 16 + size], data[16 + size :], handlers
+
+    def _ids(self) -> Ids:
+        """Of each slot, the number of what runs there, and of its handler."""
+        return self._slots[:, :8].view(np.uint32)
+
+    def _fill(self, page: int, words: Ids, numbers: Mapping[Variant, int]) -> None:
+        found = decode_many(words)
+        which = np.full(len(words), -1, np.int32)
+        for i in np.flatnonzero(found >= 0):
+            d = definitions[found[i]]
+            which[i] = numbers.get((d.key, d.statics_of(int(words[i]))), -1)
+        first = self._first[page]
+        mine = self._slots[first : first + PAGE_SLOTS]
+        ids = mine[:, :8].view(np.uint32)
+        ids[:] = kernel.UNDEFINED
+        self._predecode(which.ctypes.data, words.ctypes.data, page * PAGE, mine.ctypes.data, len(words))
+        ids[-1] = kernel.NEXT_PAGE
+        following = np.array([(page + 1) * PAGE], np.uint64)
+        mine[-1, OPERANDS : OPERANDS + 8] = following.view(np.uint8)
+
+    def _lookup(self) -> Ids:
+        """What `Param.CODE` points to."""
+        root, rows = np.zeros(CHUNKS, np.uint32), [np.zeros(CHUNK, np.uint32)]
+        for page, first in self._first.items():
+            if not root[page // CHUNK]:
+                root[page // CHUNK] = len(rows)
+                rows.append(np.zeros(CHUNK, np.uint32))
+            rows[root[page // CHUNK]][page % CHUNK] = first
+        return np.concatenate([root, *rows])
+
+    def set_breakpoints(self, breakpoints: frozenset[int]) -> None:
+        """Stop lanes at these addresses, and at no others."""
+        for pc in self.breakpoints ^ breakpoints:
+            at = self.slot(pc)
+            if at:
+                ids = self._ids()[at : at + 1]
+                ids[0, 0] = kernel.BREAKPOINT if pc in breakpoints else self._plain[at, 0]
+                self.slots.write(np.ascontiguousarray(ids[0, :1]), at * SLOT)
+        self.breakpoints = breakpoints
+
+    def slot(self, pc: int) -> int:
+        """The number of the slot of an address; 0 if it has none."""
+        first = self._first.get(pc // PAGE, 0)
+        return first + pc % PAGE // 4 if first and not pc & 3 else 0
+
+    def slots_of(self, pcs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """The slots of addresses, as `slot`."""
+        unique, where = np.unique(pcs, return_inverse=True)
+        return np.array([self.slot(int(pc)) for pc in unique], np.uint64)[where]
+
+    def addresses(self, slots: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+        """The addresses of slots."""
+        index, within = np.divmod(slots.astype(np.int64) - 1, PAGE_SLOTS)
+        return (np.array(self._pages, np.uint64)[index] * np.uint64(PAGE)) + within.astype(
+            np.uint64
+        ) * np.uint64(4)

@@ -1,0 +1,222 @@
+"""The CUDA driver as this project uses it: one device, its memory, modules of PTX, launches.
+
+PTX is compiled by the driver itself, so nothing but the driver and `cuda-bindings` (extra `kvrm[cuda]`) is
+needed. Every failure is a `DeviceError` that names the call and the driver's reason.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kvrm.errors import KvrmError
+
+LOG_BYTES = 1 << 14
+
+
+class DeviceError(KvrmError):
+    """There is no usable GPU, or the driver refused something."""
+
+
+def _driver() -> Any:
+    try:
+        driver = importlib.import_module("cuda.bindings.driver")
+    except ImportError:
+        raise DeviceError('target "cuda" needs the package cuda-bindings: pip install "kvrm[cuda]"') from None
+    return driver
+
+
+class Device:
+    """One GPU with a context of its own. Use `device()`: there is one."""
+
+    def __init__(self, number: int = 0) -> None:
+        self._cu = cu = _driver()
+        self._call(cu.cuInit, 0)
+        self._handle = self._call(cu.cuDeviceGet, number)
+        context = self._call(cu.cuDevicePrimaryCtxRetain, self._handle)
+        self._call(cu.cuCtxSetCurrent, context)
+        name = self._call(cu.cuDeviceGetName, 128, self._handle)
+        self.name = name.split(b"\0")[0].decode()
+        kinds = cu.CUdevice_attribute
+        major = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        minor = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        self.arch = f"sm_{major}{minor}"
+        self.multiprocessors = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        self._context = context
+
+    def _attribute(self, kind: Any) -> int:
+        return int(self._call(self._cu.cuDeviceGetAttribute, kind, self._handle))
+
+    def _call(self, function: Any, *args: Any) -> Any:
+        """Call a driver function; its result without the status."""
+        try:
+            status, *results = function(*args)
+        except RuntimeError as error:
+            raise DeviceError(f"the NVIDIA driver cannot be used: {error}") from None
+        if status != self._cu.CUresult.CUDA_SUCCESS:
+            raise DeviceError(f"{function.__name__}: {status.name}")
+        return results[0] if len(results) == 1 else results
+
+    @property
+    def free_bytes(self) -> int:
+        """Device memory that nobody has taken."""
+        return int(self._call(self._cu.cuMemGetInfo)[0])
+
+    def use(self) -> None:
+        """Make the device current in the calling thread."""
+        self._call(self._cu.cuCtxSetCurrent, self._context)
+
+    def compile(self, ptx: str, registers: int) -> bytes:
+        """A cubin of PTX text for so many registers; DeviceError with the compiler's words if it is wrong."""
+        cu, log = self._cu, bytearray(LOG_BYTES)
+        kinds = cu.CUjit_option
+        options = {
+            kinds.CU_JIT_MAX_REGISTERS: registers,
+            kinds.CU_JIT_ERROR_LOG_BUFFER: log,
+            kinds.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
+        }
+        link = self._call(cu.cuLinkCreate, len(options), list(options), list(options.values()))
+        text = ptx.encode() + b"\0"
+        kind = cu.CUjitInputType.CU_JIT_INPUT_PTX
+        try:
+            self._call(cu.cuLinkAddData, link, kind, text, len(text), b"kvrm", 0, [], [])
+            address, size = self._call(cu.cuLinkComplete, link)
+        except DeviceError as error:
+            raise DeviceError(f"{error}: {log.split(bytes(1))[0].decode(errors='replace')}") from None
+        cubin = ctypes.string_at(address, size)
+        self._call(cu.cuLinkDestroy, link)
+        return cubin
+
+    def load(self, cubin: bytes) -> Module:
+        """A module of machine code."""
+        return Module(self, self._call(self._cu.cuModuleLoadData, cubin))
+
+    def allocate(self, size: int, zero: bool = False) -> Buffer:
+        """`size` bytes of device memory."""
+        buffer = Buffer(self, int(self._call(self._cu.cuMemAlloc, max(size, 16))), size)
+        if zero:
+            buffer.fill(0)
+        return buffer
+
+    def upload(self, data: Any) -> Buffer:
+        """A buffer with a copy of `data` (bytes or an array)."""
+        view = memoryview(data).cast("B")
+        buffer = self.allocate(view.nbytes)
+        buffer.write(view)
+        return buffer
+
+    def event(self) -> Any:
+        """A moment in the device's stream, to be recorded."""
+        return self._call(self._cu.cuEventCreate, 0)
+
+    def record(self, event: Any) -> None:
+        """Record the moment."""
+        self._call(self._cu.cuEventRecord, event, 0)
+
+    def done(self, event: Any) -> bool:
+        """Whether the device has reached a recorded moment."""
+        status = self._cu.cuEventQuery(event)[0]
+        if status not in (self._cu.CUresult.CUDA_SUCCESS, self._cu.CUresult.CUDA_ERROR_NOT_READY):
+            raise DeviceError(f"cuEventQuery: {status.name}")
+        return bool(status == self._cu.CUresult.CUDA_SUCCESS)
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Seconds between two recorded moments."""
+        return float(self._call(self._cu.cuEventElapsedTime, start, end)) / 1e3
+
+    def synchronize(self) -> None:
+        """Wait until the device is idle."""
+        self._call(self._cu.cuCtxSynchronize)
+
+
+class Buffer:
+    """Device memory; freed with the object."""
+
+    def __init__(self, owner: Device, address: int, size: int) -> None:
+        self._device, self.address, self.size = owner, address, size
+
+    def write(self, data: Any, offset: int = 0) -> None:
+        """Copy `data` to the buffer."""
+        view = memoryview(data).cast("B")
+        if offset < 0 or offset + view.nbytes > self.size:
+            raise ValueError(f"{view.nbytes} bytes at {offset} of {self.size}")
+        if view.nbytes:
+            source = np.frombuffer(view, np.uint8)
+            d = self._device
+            d._call(d._cu.cuMemcpyHtoD, self.address + offset, source.ctypes.data, view.nbytes)
+
+    def read(self, out: Any, offset: int = 0) -> Any:
+        """Copy to `out`, a writable contiguous array, and give it back."""
+        if offset < 0 or offset + out.nbytes > self.size:
+            raise ValueError(f"{out.nbytes} bytes at {offset} of {self.size}")
+        d = self._device
+        if out.nbytes:
+            d._call(d._cu.cuMemcpyDtoH, out.ctypes.data, self.address + offset, out.nbytes)
+        return out
+
+    def repeat(self, size: int) -> None:
+        """Fill the buffer with copies of its first `size` bytes."""
+        d = self._device
+        while size < self.size:
+            more = min(size, self.size - size)
+            d._call(d._cu.cuMemcpyDtoD, self.address + size, self.address, more)
+            size += more
+
+    def fill(self, byte: int) -> None:
+        """Set every byte."""
+        d = self._device
+        d._call(d._cu.cuMemsetD8, self.address, byte, self.size)
+
+    def __del__(self) -> None:
+        d = self._device
+        d._cu.cuMemFree(self.address)
+
+
+class Module:
+    """Machine code on the device."""
+
+    def __init__(self, owner: Device, handle: Any) -> None:
+        self._device, self._handle = owner, handle
+
+    def function(self, name: str) -> Kernel:
+        """A kernel by name."""
+        d = self._device
+        return Kernel(d, d._call(d._cu.cuModuleGetFunction, self._handle, name.encode()))
+
+
+class Kernel:
+    """A function that can be launched. `registers` and `stack_bytes` are what the compiler gave a thread."""
+
+    def __init__(self, owner: Device, handle: Any) -> None:
+        self._device, self._handle = owner, handle
+        kinds = owner._cu.CUfunction_attribute
+        self.registers = self._attribute(kinds.CU_FUNC_ATTRIBUTE_NUM_REGS)
+        self.stack_bytes = self._attribute(kinds.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
+
+    def _attribute(self, kind: Any) -> int:
+        return int(self._device._call(self._device._cu.cuFuncGetAttribute, kind, self._handle))
+
+    def blocks_per_multiprocessor(self, threads: int) -> int:
+        """How many blocks of `threads` run at once on one multiprocessor."""
+        d = self._device
+        call = d._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return int(d._call(call, self._handle, threads, 0))
+
+    def launch(self, blocks: int, threads: int, arguments: Sequence[int]) -> None:
+        """Queue the kernel; arguments are 64-bit words."""
+        d, words = self._device, np.array(arguments, np.uint64)
+        pointers = np.array([words.ctypes.data + 8 * i for i in range(len(arguments))], np.uint64)
+        d._call(
+            d._cu.cuLaunchKernel, self._handle, blocks, 1, 1, threads, 1, 1, 0, 0, pointers.ctypes.data, 0
+        )
+
+
+@functools.cache
+def device() -> Device:
+    """The process's GPU; DeviceError if there is none."""
+    return Device()

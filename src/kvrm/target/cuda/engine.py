@@ -1,0 +1,163 @@
+"""One lane on a GPU as an engine: the interpreter's, with native code on the device instead of the host.
+
+The device has copies of guest pages. A page is copied there when the lane first accesses it, and again when
+the host has changed it; what the lane has written comes back whenever it stops.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Set
+from itertools import islice
+
+import numpy as np
+
+from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.slots import Reason
+from kvrm.engine.translator.paths import Paths
+from kvrm.engine.translator.plan import plan
+from kvrm.engine.translator.region import Region
+from kvrm.isa.features import CORTEX_A76
+from kvrm.machine import state as layout
+from kvrm.machine.state import State
+from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
+from kvrm.memory.pages import HOST
+from kvrm.target.cuda.code import Code
+from kvrm.target.cuda.driver import device
+from kvrm.target.cuda.one_lane import OneLane
+from kvrm.target.cuda.profile import MOST, words_at
+
+PROFILED = 200_000
+"""Instructions that are run and recorded on the CPU first, for regions to be chosen."""
+FIRST_SLICE, LONGEST_SLICE = 1 << 18, 1 << 31
+SLICE_SECONDS = 0.1
+"""How long a launch is meant to take, so that `cancel` is served."""
+
+
+class DeviceEngine(Interpreter):
+    """`Interpreter` on the GPU; everything that leaves for the host is served by the same code."""
+
+    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
+        super().__init__(state, memory, features)
+        self._gpu = device()
+        self._lane = OneLane(self._gpu)
+        self._device_code: Code | None = None
+        self._device_pages: dict[int, bytes] = {}
+        self._device_regions: list[Region] = []
+        self._paths = Paths(lambda pc: words_at(memory, pc), features)
+        self._trace: list[int] = []
+        self._unprofiled = self._profile_length()
+        self._slice = FIRST_SLICE
+
+    def _profile_length(self) -> int:
+        return PROFILED
+
+    def _enter(self, budget: int) -> None:
+        if self._unprofiled > 0:
+            self._record(min(budget, self._unprofiled))
+            return
+        s, words = self._state, self._words
+        budget = min(budget, self._slice)
+        code = self._current_code()
+        words[layout.HORIZON >> 3] += budget - words[layout.REMAINING >> 3]
+        words[layout.REMAINING >> 3] = budget
+        self._send_pages()
+        words[layout.REASON >> 3] = 0
+        words[layout.PC >> 3], words[layout.IP >> 3] = s.pc, code.slot(s.pc)
+        if not words[layout.IP >> 3]:
+            words[layout.REASON >> 3] = Reason.CODE
+            self._locate()
+            return
+        began = time.perf_counter()
+        seconds = self._lane.run(code, s, budget)
+        self._fetch_pages()
+        slot = words[layout.IP >> 3]
+        if slot:
+            words[layout.PC >> 3] = int(code.addresses(np.array([slot]))[0])
+            words[layout.IP >> 3] = 0
+        self._adapt(seconds)
+        self.account.seconds += time.perf_counter() - began
+        self.account.instructions += budget - words[layout.REMAINING >> 3]
+        self._locate()
+
+    def _adapt(self, seconds: float) -> None:
+        if seconds < SLICE_SECONDS / 2:
+            self._slice = min(2 * self._slice, LONGEST_SLICE)
+        elif seconds > 2 * SLICE_SECONDS:
+            self._slice = max(self._slice // 2, FIRST_SLICE)
+
+    def _record(self, count: int) -> None:
+        """Run a little on the CPU, and choose regions once enough was seen."""
+        pcs = self.record(count)
+        self._trace += pcs
+        self._unprofiled -= max(len(pcs), 1)
+        if self._unprofiled <= 0:
+            self._device_regions = [*islice(plan(self._paths, self._paths.add(self._trace), {}), MOST)]
+            self._trace.clear()
+
+    # -- code ------------------------------------------------------------------------------------------------
+    def _current_code(self) -> Code:
+        """The code that is mapped now, compiled; the same as before if nothing has changed."""
+        if self._device_code is None:
+            pages = {
+                at // PAGE: self._memory.peek(at, PAGE)
+                for region in self._memory.regions()
+                if region.prot & Prot.X
+                for at in range(region.start, region.end, PAGE)
+            }
+            current = [r for r in self._device_regions if _is_current(r, pages)]
+            breakpoints = frozenset(self._breaks)
+            self._device_code = Code(self._gpu, pages, self._features, current, breakpoints)
+        return self._device_code
+
+    def _set_breakpoints(self, breakpoints: Set[int]) -> None:
+        super()._set_breakpoints(breakpoints)
+        self._device_code = None
+
+    def invalidate(self, start: int, end: int) -> None:
+        """Forget what was derived from the code in [start, end), and the device's copies of those pages."""
+        super().invalidate(start, end)
+        self._device_code = None
+        self._lane.unmap(untagged(start) // PAGE, (untagged(end) + PAGE - 1) // PAGE)
+
+    # -- pages -----------------------------------------------------------------------------------------------
+    def _send_pages(self) -> None:
+        """Have the device's pages as the host has them; those that the host's table has, it may access."""
+        entries, lane = self._memory.entries, self._lane
+        for page in self._touched():
+            entry = entries[page]
+            if entry:
+                host = entry & -PAGE
+                lane.map(page, HOST[host : host + PAGE], entry & PAGE - 1)
+            else:
+                lane.unmap(page, page + 1)
+
+    def _touched(self) -> list[int]:
+        if self._words[layout.REASON >> 3] == Reason.MEMORY:
+            return [*self._lane.pages, untagged(self._words[layout.ADDRESS >> 3]) // PAGE]
+        return list(self._lane.pages)
+
+    def _fetch_pages(self) -> None:
+        """Bring back what the lane has written."""
+        for page, data in self._lane.written():
+            entry = self._memory.entries[page]
+            assert entry & W_BIT
+            host = entry & -PAGE
+            HOST[host : host + PAGE] = data
+
+
+class DeviceInterpreter(DeviceEngine):
+    """The same without regions."""
+
+    def _profile_length(self) -> int:
+        return 0
+
+
+def _is_current(region: Region, pages: dict[int, bytes]) -> bool:
+    """Whether a region is made of what memory holds."""
+    for block in region.blocks.values():
+        data = b"".join(pages.get(n, b"") for n in range(block.start // PAGE, (block.end - 1) // PAGE + 1))
+        at = block.start % PAGE
+        if np.array(block.words, np.uint32).tobytes() != data[at : at + 4 * len(block.words)]:
+            return False
+    return True

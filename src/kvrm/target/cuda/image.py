@@ -1,0 +1,60 @@
+"""A machine's memory as all lanes begin with it: its pages on the device, and the entries that lead there."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import numpy as np
+
+from kvrm.memory import PAGE, Memory, Prot
+from kvrm.target.cuda.abi import CHUNKS, GROUP
+from kvrm.target.cuda.driver import Device
+from kvrm.target.cuda.memory import CHUNK
+
+ENTRY = np.dtype(
+    [("shared", "u8"), ("slab", "u8"), ("read", "u4"), ("write", "u4"), ("execute", "u4"), ("own", "u4")]
+)
+"""An entry as `kvrm.target.cuda.memory` has it."""
+ALL = (1 << GROUP) - 1
+
+
+class Image:
+    """The pages that all lanes read until they write, those with equal contents once.
+
+    `root` and `table` are what `Param.ROOT` and the tables of groups hold, `code` the executable pages,
+    `pages_left` how many pages of its own a lane may get; `private` pages count as the lanes' own already.
+    """
+
+    def __init__(self, gpu: Device, memory: Memory, private: Container[int] = ()) -> None:
+        contents: dict[bytes, int] = {bytes(PAGE): 0}
+        places: list[tuple[int, int, Prot]] = []
+        self.code: dict[int, bytes] = {}
+        for region in memory.regions():
+            data = memory.peek(region.start, region.end - region.start)
+            for at in range(0, len(data), PAGE):
+                page, number = (
+                    (region.start + at) // PAGE,
+                    contents.setdefault(data[at : at + PAGE], len(contents)),
+                )
+                places.append((page, number, region.prot))
+                if region.prot & Prot.X:
+                    self.code[page] = data[at : at + PAGE]
+        self.pages_left = memory.limit // PAGE - memory.private_pages
+        self._pages = gpu.upload(b"".join(contents))
+        chunks = {page // CHUNK: 0 for page, _, _ in places}
+        root = np.zeros(CHUNKS, np.uint32)
+        for number, chunk in enumerate(chunks, 1):
+            root[chunk] = number
+        self.table = np.zeros((1 + len(chunks)) * CHUNK, ENTRY)
+        for page, number, prot in places:
+            entry = self.table[int(root[page // CHUNK]) * CHUNK + page % CHUNK]
+            entry["shared"] = self._pages.address + number * PAGE + (page in private)
+            entry["read"], entry["write"], entry["execute"] = (
+                ALL * bool(prot & p) for p in (Prot.R, Prot.W, Prot.X)
+            )
+        self.root = gpu.upload(root)
+        self._chunks = list(chunks)
+
+    def page(self, index: int) -> int:
+        """The number of the page whose entry is at an index of a group's table."""
+        return self._chunks[index // CHUNK - 1] * CHUNK + index % CHUNK

@@ -1,0 +1,278 @@
+"""The interpreter kernel: a loop that runs, for each group, the slot with the smallest number, over and over.
+
+The lanes of a warp whose slot that is run it, the others wait: lanes that went different ways meet again
+where their ways do. Handlers are inlined into the loop, or called if they are large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
+from kvrm.engine.interpreter import flags
+from kvrm.engine.interpreter.segment import Variant
+from kvrm.engine.interpreter.slots import SLOT, Reason
+from kvrm.engine.translator.region import Region
+from kvrm.isa.a64 import definition_of
+from kvrm.isa.definition import Definition
+from kvrm.machine import state as layout
+from kvrm.target.cuda import memory, transfer
+from kvrm.target.cuda.abi import (
+    PLAIN,
+    PLAIN_ID,
+    STATE_WORDS,
+    STOPPED,
+    VAR_WORDS,
+    DeviceFunction,
+    Param,
+    Var,
+    pointer,
+)
+from kvrm.target.cuda.stage import DeviceRegion, DeviceStage
+from kvrm.target.cuda.transfer import Thread
+
+TRIPLE = "nvptx64-nvidia-cuda"
+LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+"""Said in the text too: what is parsed without it has other alignments."""
+MISSING, NEXT_PAGE, BREAKPOINT, UNDEFINED = range(4)
+"""Numbers of the fixed handlers; those of variants follow."""
+KERNELS = ("run", *transfer.KERNELS)
+LARGEST_INLINED = 150
+"""LLVM instructions of a handler that is inlined into the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """LLVM text of the kernel and of the host's decoders, and the number of handlers."""
+
+    device: str
+    host: str
+    handlers: int
+
+
+def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged:
+    """Stage a kernel that has the handlers of `variants`, and `regions`, numbered behind them."""
+    device, host = ir.Module(name="kernel"), ir.Module(name="decoders")
+    device.triple, device.data_layout = TRIPLE, LAYOUT
+    functions = _fixed(device)
+    decoders: list[ir.Function] = []
+    for k, (key, statics) in enumerate(variants):
+        d = definition_of(key)
+        far = _handler(device, f"h{k}", d, statics, len(functions), near=False)
+        functions.append(far.function)
+        near = None
+        if far.has_static_target:
+            near = _handler(device, f"h{k}_near", d, statics, len(functions), near=True)
+            functions.append(near.function)
+        decoders.append(far.decoder(host, f"d{k}", d, near))
+    for function in functions:
+        size = sum(len(block.instructions) for block in function.blocks)
+        function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
+    handlers = len(functions)
+    for k, region in enumerate(regions):
+        made_region = DeviceRegion(device, f"region{k}", region)
+        made_region.build()
+        made_region.function.attributes.add("noinline")
+        functions.append(made_region.function)
+    _kernel(device, functions)
+    transfer.build(device)
+    _predecode(host, decoders)
+    return Staged(str(device), str(host), handlers)
+
+
+def _handler(
+    module: ir.Module, name: str, d: Definition, statics: Sequence[int], number: int, near: bool
+) -> DeviceStage:
+    made = DeviceStage(module, name, number, near)
+    made.build(d, statics)
+    return made
+
+
+def _fixed(module: ir.Module) -> list[ir.Function]:
+    out = []
+    for name, reason in (
+        ("missing", Reason.HANDLER),
+        ("", None),
+        ("breakpoint", Reason.BREAKPOINT),
+        ("undefined", Reason.UNDEFINED),
+    ):
+        f = DeviceFunction(module, name or "next_page")
+        if reason is None:
+            f.jump(f.operands[0], cost=0)
+        else:
+            f.leave(reason, f.ip, f.budget)
+        out.append(f.fn)
+    return out
+
+
+def _intrinsic(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+    return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
+    """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most."""
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64]), "run")
+    fn.calling_convention = "ptx_kernel"
+    e, (params, grant) = Emitter(fn.append_basic_block("entry")), fn.args
+    thread = Thread(e, params)
+    begin, loop, done, end = (e.append_basic_block(n) for n in ("begin", "loop", "done", "end"))
+    e.cbranch(thread.group_exists, begin, end)
+    e.position_at_end(begin)
+    state, variables = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS)
+    _copy_state(e, pointer(e, thread.state), state, load=True)
+    runs = _start(e, thread, state, variables, grant)
+    fixed = [params, thread.table, thread.lane]
+    fixed += [e.load_at(thread.params, 8 * p, I64) for p in (Param.SLOTS, Param.ROOT, Param.CODE)]
+    e.branch(loop)
+    e.position_at_end(loop)
+    _loop(e, handlers, state, variables, fixed, loop, done)
+    e.position_at_end(done)
+    _end(e, thread, state, variables, grant, runs)
+    e.branch(end)
+    e.position_at_end(end)
+    e.ret_void()
+
+
+def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: ir.Value) -> ir.Value:
+    """Set the variables of a lane from its state; whether it runs."""
+    reason = e.load_at(state, layout.REASON, I64)
+    fresh, again = (e.icmp_unsigned("==", reason, ir.Constant(I64, r)) for r in (0, Reason.BUDGET))
+    runs = e.and_(t.exists, e.or_(fresh, again))
+    with e.if_then(runs):
+        more = e.sub(grant, e.load_at(state, layout.REMAINING, I64))
+        e.store_at(e.add(e.load_at(state, layout.HORIZON, I64), more), state, layout.HORIZON)
+        e.store_at(grant, state, layout.REMAINING)
+        e.store_at(ir.Constant(I64, 0), state, layout.REASON)
+    e.store_at(e.load_at(state, layout.REMAINING, I32), variables, 8 * Var.BUDGET)
+    nzcv = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
+    for i, facet in enumerate(flags.from_bits(e, *nzcv)):
+        e.store_at(facet, variables, 8 * (Var.FLAGS + i))
+    ip = e.select(runs, e.load_at(state, layout.IP, I32), ir.Constant(I32, STOPPED))
+    e.store_at(ip, variables, 8 * Var.IP)
+    return runs
+
+
+def _loop(
+    e: Emitter,
+    handlers: Sequence[ir.Function],
+    state: ir.Value,
+    variables: ir.Value,
+    fixed: list[ir.Value],
+    loop: ir.Block,
+    done: ir.Block,
+) -> None:
+    handed = _words(e, VAR_WORDS)
+    look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
+    redux = _intrinsic(e.module, "llvm.nvvm.redux.sync.umin", I32, [I32, I32])
+    mine = e.load_at(variables, 8 * Var.IP, I32)
+    least = e.call(redux, [mine, ir.Constant(I32, (1 << 32) - 1)])
+    e.cbranch(e.icmp_unsigned("==", least, ir.Constant(I32, STOPPED)), done, look).set_weights(list(UNLIKELY))
+    # loaded before lanes part, so that all of them load the same
+    e.position_at_end(look)
+    number = e.zext(e.and_(least, ir.Constant(I32, PLAIN - 1)), I64)
+    plain = e.icmp_unsigned("!=", e.and_(least, ir.Constant(I32, PLAIN)), ir.Constant(I32, 0))
+    slot = e.at(pointer(e, fixed[3]), e.shl(number, ir.Constant(I64, 5)))
+    halves = [e.load(e.at(slot, i), typ=ir.VectorType(I64, 2), align=16) for i in (0, 16)]
+    for half in halves:
+        half.set_metadata("invariant.load", e.module.add_metadata([]))
+    words = [e.extract_element(half, ir.Constant(I32, i)) for half in halves for i in (0, 1)]
+    which = e.select(plain, e.lshr(words[0], ir.Constant(I64, 8 * PLAIN_ID)), words[0])
+    # "not above" says to the optimiser only that: it would use the lane's own number for one that all share
+    e.cbranch(e.icmp_unsigned("<=", mine, least), run, loop)
+    e.position_at_end(run)
+    switch = e.switch(e.trunc(which, I32), other)
+    for k, handler in enumerate(handlers):
+        case = e.append_basic_block("case")
+        switch.add_case(ir.Constant(I32, k), case)
+        e.position_at_end(case)
+        arguments = [number, *fixed, *words[1:]]
+        if "alwaysinline" in handler.attributes:
+            e.call(handler, [state, variables, *arguments])
+        else:
+            # what others may have the address of would not be kept in registers
+            _copy_words(e, variables, handed, VAR_WORDS)
+            e.call(handler, [state, handed, *arguments])
+            _copy_words(e, handed, variables, VAR_WORDS)
+        e.branch(loop)
+    e.position_at_end(other)
+    e.unreachable()
+
+
+def _words(e: Emitter, count: int) -> ir.Value:
+    """Words of the thread's own; only those that the entry block makes become registers."""
+    with e.goto_entry_block():
+        return memory.local_words(e, count)
+
+
+def _end(
+    e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: ir.Value, runs: ir.Value
+) -> None:
+    """Write a lane's state back, and count."""
+    left = e.zext(e.load_at(variables, 8 * Var.BUDGET, I32), I64)
+    facets = [e.load_at(variables, 8 * (Var.FLAGS + i), I64) for i in range(4)]
+    for i, flag in enumerate(flags.read(e, facets)):
+        e.store_at(e.zext(flag, I8), state, layout.FLAGS_OFFSET + i)
+    with e.if_then(runs):
+        e.store_at(left, state, layout.REMAINING)
+        counters = pointer(e, e.load_at(t.params, 8 * Param.COUNTERS, I64))
+        reason = e.load_at(state, layout.REASON, I64)
+        used_up = e.zext(e.icmp_unsigned("==", reason, ir.Constant(I64, Reason.BUDGET)), I64)
+        for i, value in enumerate((used_up, e.sub(grant, left))):
+            e.atomic_rmw("add", e.at(counters, 8 * i), value, "monotonic")
+        _copy_state(e, pointer(e, t.state), state, load=False)
+
+
+def _copy_words(e: Emitter, source: ir.Value, to: ir.Value, count: int) -> None:
+    for i in range(count):
+        e.store_at(e.load_at(source, 8 * i, I64), to, 8 * i)
+
+
+def _copy_state(e: Emitter, base: ir.Value, state: ir.Value, load: bool) -> None:
+    start, loop, done = e.block, e.append_basic_block("state"), e.append_basic_block("copied")
+    e.branch(loop)
+    e.position_at_end(loop)
+    i = e.phi(I64)
+    i.add_incoming(ir.Constant(I64, 0), start)
+    there, here = e.at(base, e.shl(i, ir.Constant(I64, 8))), e.at(state, e.shl(i, ir.Constant(I64, 3)))
+    e.store(e.load(there if load else here, typ=I64), here if load else there)
+    more = e.add(i, ir.Constant(I64, 1))
+    i.add_incoming(more, loop)
+    e.cbranch(e.icmp_unsigned("<", more, ir.Constant(I64, STATE_WORDS)), loop, done)
+    e.position_at_end(done)
+
+
+def _predecode(module: ir.Module, decoders: Sequence[ir.Function]) -> None:
+    """`predecode(variants, words, pc, slots, count)`: fill slots; of variant -1, those that have none."""
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, PTR, I64]), "predecode")
+    variants, words, pc, slots, count = fn.args
+    e = Emitter(fn.append_basic_block("entry"))
+    t = ir.ArrayType(PTR, len(decoders))
+    table = ir.GlobalVariable(module, t, "decoders")
+    table.initializer, table.global_constant, table.linkage = ir.Constant(t, decoders), True, "internal"
+    start, loop, body, fill, step, done = (
+        e.block,
+        *map(e.append_basic_block, ("loop", "body", "fill", "step", "done")),
+    )
+    e.branch(loop)
+    e.position_at_end(loop)
+    i = e.phi(I64)
+    i.add_incoming(ir.Constant(I64, 0), start)
+    e.cbranch(e.icmp_unsigned("<", i, count), body, done)
+    e.position_at_end(body)
+    four = e.shl(i, ir.Constant(I64, 2))
+    variant, word = e.load_at(variants, four, I32), e.load_at(words, four, I32)
+    e.cbranch(e.icmp_signed("<", variant, ir.Constant(I32, 0)), step, fill)
+    e.position_at_end(fill)
+    decoder = e.load(e.at(table, e.shl(e.zext(variant, I64), ir.Constant(I64, 3))), typ=PTR)
+    from kvrm.engine.interpreter.abi import DECODER, Callee
+
+    e.call(Callee(decoder, DECODER), [word, e.add(pc, four), e.at(slots, e.mul(i, ir.Constant(I64, SLOT)))])
+    e.branch(step)
+    e.position_at_end(step)
+    i.add_incoming(e.add(i, ir.Constant(I64, 1)), step)
+    e.branch(loop)
+    e.position_at_end(done)
+    e.ret_void()

@@ -1,0 +1,454 @@
+"""Guest memory on the device: entries for groups, pages that are shared until written, interleaved copies.
+
+An entry is 32 bytes: address of the shared page, address of the slab (0: none yet), and four masks of 32
+bits, one bit for each lane: may read, may write, may execute, has its own copy. The lowest bit of the first
+word is set if the lanes began with a private page there: own copies of it do not count against their limits.
+A slab has the 32 copies of a page interleaved by 8-byte words.
+
+The entry of an address is found through ROOT, which all groups share: which *chunk* of the group's table, 512
+entries, its 2 MiB have. Chunk 0 is empty, so an address that nothing is mapped at needs no test of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.engine.interpreter.abi import unlikely
+from kvrm.machine import state as layout
+from kvrm.memory import PAGE, VA_BITS, AccessKind
+from kvrm.target.cuda.abi import PAGES_LEFT, DeviceFunction, Param, pointer
+
+ENTRY = 32
+SHARED, SLAB, READ, WRITE, EXECUTE, OWN = 0, 8, 16, 20, 24, 28
+"""Offsets in an entry."""
+CHUNK = 512
+"""Entries of a chunk."""
+SLAB_BYTES = 32 * PAGE
+OWN_STRIDE = 8 * 32
+"""Bytes from a word to the next in a slab."""
+LARGEST = 64
+"""Bytes of the largest access."""
+BUSY = 1
+"""In place of a slab's address while a lane takes one."""
+
+_MASK = {"R": READ, "W": WRITE}
+_KIND = {"R": AccessKind.READ, "W": AccessKind.WRITE}
+
+
+def _c(value: int) -> ir.Constant:
+    return ir.Constant(I64, value & (1 << 64) - 1)
+
+
+class Access:
+    """Emits accesses into one function: `f` has parameters, the group's table and the lane's number."""
+
+    def __init__(self, e: Emitter, root: ir.Value, table: ir.Value, lane: ir.Value) -> None:
+        self.e, self._root, self._table, self._lane = e, root, table, lane
+
+    def entry(self, address: ir.Value) -> ir.Value:
+        """Where the entry of an address is, its top byte ignored; chunk 0 has those that are out of range."""
+        e = self.e
+        page = e.lshr(e.shl(address, _c(8)), _c(20))
+        out = e.icmp_unsigned(">=", page, _c(1 << (VA_BITS - 12)))
+        safe = e.select(out, _c((1 << (VA_BITS - 12)) - 1), page)
+        chunk = e.load_at(self._root, e.shl(e.lshr(safe, _c(9)), _c(2)), I32)
+        number = e.add(e.shl(e.zext(chunk, I64), _c(9)), e.and_(safe, _c(CHUNK - 1)))
+        return e.at(self._table, e.shl(number, _c(5)))
+
+    def bit(self, mask: ir.Value) -> ir.Value:
+        """The lane's bit of a mask."""
+        e = self.e
+        return e.trunc(e.lshr(mask, e.trunc(self._lane, I32)), I1)
+
+    def base(self, entry: ir.Value, own: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where the first byte of the lane's page is, and how far apart its words are."""
+        e = self.e
+        slab = e.add(e.load_at(entry, SLAB, I64), e.shl(self._lane, _c(3)))
+        shared = e.and_(e.load_at(entry, SHARED, I64), _c(-2))
+        return e.select(own, slab, shared), e.select(own, _c(OWN_STRIDE), _c(8))
+
+    def place(self, entry: ir.Value, own: ir.Value, offset: ir.Value) -> ir.Value:
+        """Where byte `offset` of the lane's page is."""
+        base, stride = self.base(entry, own)
+        return self.e.add(base, inside(self.e, offset, stride))
+
+    def pointer(self, address: ir.Value) -> ir.Value:
+        """An address of device memory as a pointer."""
+        return pointer(self.e, address)
+
+
+Refuse = Callable[[], None]
+"""Ends a block in which an access has been refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a place in a loop finds the page that it last used; each is a stack slot.
+
+    They hold a page number, where its first byte is, and how far apart its words are.
+    """
+
+    page: ir.Value
+    base: ir.Value
+    stride: ir.Value
+
+    def forget(self, e: Emitter) -> None:
+        """Remember nothing."""
+        e.store(_c(-1), self.page)
+
+
+def read(
+    f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse, site: Site | None = None
+) -> ir.Value:
+    """A little-endian `t`: at once if it lies in whole words of one page, else by `read_slow`."""
+    e, size = f.e, t.width // 8
+    if not _fast(size):
+        return _read_slowly(f, address, t, refuse)
+    slow, done = e.append_basic_block("slow"), e.append_basic_block("read")
+    where, stride = _find(f, address, size, "R", site, slow)
+    value = _join(e, t, [e.load(pointer(e, p), typ=w) for p, w in _words(e, where, stride, t)])
+    fast_end = e.block
+    e.branch(done)
+    e.position_at_end(slow)
+    other = _read_slowly(f, address, t, refuse)
+    slow_end = e.block
+    e.branch(done)
+    e.position_at_end(done)
+    result = e.phi(t)
+    result.add_incoming(value, fast_end)
+    result.add_incoming(other, slow_end)
+    return result
+
+
+def write(
+    f: DeviceFunction,
+    address: ir.Value,
+    value: ir.Value,
+    refuse: Refuse,
+    site: Site | None = None,
+    sites: Sequence[Site] = (),
+) -> None:
+    """Store `value`: at once into whole words of a page that is the lane's own, else by `write_slow`.
+
+    That may give the lane its own copy of a page: `sites` forget what they remember.
+    """
+    e, t = f.e, value.type
+    size = t.width // 8
+    if not _fast(size):
+        _write_slowly(f, address, value, refuse, sites)
+        return
+    slow, done = e.append_basic_block("slow"), e.append_basic_block("written")
+    where, stride = _find(f, address, size, "W", site, slow)
+    shift = 0
+    for p, w in _words(e, where, stride, t):
+        part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, shift)), w)
+        e.store(part, pointer(e, p))
+        shift += w.width
+    e.branch(done)
+    e.position_at_end(slow)
+    _write_slowly(f, address, value, refuse, sites)
+    e.branch(done)
+    e.position_at_end(done)
+
+
+def _find(
+    f: DeviceFunction, address: ir.Value, size: int, access: str, site: Site | None, slow: ir.Block
+) -> tuple[ir.Value, ir.Value]:
+    """Where an access of whole words is on the device, and how far the next word is; others go to `slow`."""
+    e, offset = f.e, offset_of(f.e, address)
+    a, easy = Access(e, f.root, f.table, f.lane), _is_easy(e, offset, size)
+    found = e.append_basic_block("found")
+    if site is not None:
+        page, walk = e.lshr(address, _c(12)), e.append_basic_block("walk")
+        hit = e.icmp_unsigned("==", page, e.load(site.page, typ=I64))
+        e.cbranch(e.and_(hit, easy), found, walk)
+        e.position_at_end(walk)
+    entry = a.entry(address)
+    own = e.load_at(entry, OWN, I32)
+    mask = e.load_at(entry, _MASK[access], I32)
+    allowed = a.bit(mask if access == "R" else e.and_(mask, own))
+    good = e.append_basic_block("good")
+    unlikely(e.cbranch(e.not_(e.and_(allowed, easy)), slow, good))
+    e.position_at_end(good)
+    base, stride = a.base(entry, a.bit(own) if access == "R" else ir.Constant(I1, 1))
+    if site is not None:
+        e.store(page, site.page)
+        e.store(base, site.base)
+        e.store(stride, site.stride)
+    e.branch(found)
+    e.position_at_end(found)
+    if site is not None:
+        base, stride = e.load(site.base, typ=I64), e.load(site.stride, typ=I64)
+    if access == "W":
+        stride = _c(OWN_STRIDE)
+    return e.add(base, inside(e, offset, stride)), stride
+
+
+def offset_of(e: Emitter, address: ir.Value) -> ir.Value:
+    """How far into its page an address is."""
+    return e.and_(address, _c(PAGE - 1))
+
+
+def inside(e: Emitter, offset: ir.Value, stride: ir.Value) -> ir.Value:
+    """How far from a page's first byte byte `offset` is, where words are `stride` bytes apart."""
+    return e.or_(e.mul(e.lshr(offset, _c(3)), stride), e.and_(offset, _c(7)))
+
+
+def _fast(size: int) -> bool:
+    """Whether there is a fast way for accesses of so many bytes: not for those of three registers."""
+    return size in (1, 2, 4) or size % 8 == 0
+
+
+def _read_slowly(f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse) -> ir.Value:
+    e, size = f.e, t.width // 8
+    if size > 8:
+        out = _scratch(f)
+        _call_slow(f, "read_slow", address, size, out, refuse)
+        return e.load(out, typ=t, align=16)
+    # in a register: a load that both ways share would be one from memory of an unknown kind
+    both = e.call(_read_word(f.fn.module), [f.state, f.params, f.table_address, f.lane, address, _c(size)])
+    _refuse_if(f, e.extract_value(both, 0), refuse)
+    word = e.extract_value(both, 1)
+    return word if size == 8 else e.trunc(word, t)
+
+
+def _read_word(module: ir.Module) -> ir.Function:
+    """`read_word`: as `read_slow`, but of at most 8 bytes, which it returns after the reason."""
+    if "read_word" not in module.globals:
+        result = ir.LiteralStructType([I64, I64])
+        fn = ir.Function(module, ir.FunctionType(result, SLOW.args[:6]), "read_word")
+        fn.linkage = "internal"
+        fn.attributes.add("noinline")
+        e = Emitter(fn.append_basic_block("entry"))
+        out = local_words(e, 1)
+        e.store(_c(0), out)
+        reason = e.call(slow_function(module, "read_slow"), [*fn.args, out])
+        both = e.insert_value(ir.Constant(result, ir.Undefined), reason, 0)
+        e.ret(e.insert_value(both, e.load(out, typ=I64), 1))
+    return module.globals["read_word"]
+
+
+def _write_slowly(
+    f: DeviceFunction, address: ir.Value, value: ir.Value, refuse: Refuse, sites: Sequence[Site]
+) -> None:
+    out = _scratch(f)
+    f.e.store(value, out, align=16)
+    _call_slow(f, "write_slow", address, value.type.width // 8, out, refuse)
+    for site in sites:
+        site.forget(f.e)
+
+
+def _is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
+    """Whether an access lies in whole words (one, if it is small) of one page."""
+    if size == 1:
+        return ir.Constant(I1, 1)
+    whole = e.and_(offset, _c(min(size, 8) - 1))
+    aligned = e.icmp_unsigned("==", whole, _c(0))
+    return aligned if size <= 8 else e.and_(aligned, e.icmp_unsigned("<=", offset, _c(PAGE - size)))
+
+
+def _words(e: Emitter, where: ir.Value, stride: ir.Value, t: ir.Type) -> list[tuple[ir.Value, ir.Type]]:
+    if t.width < 64:
+        return [(where, t)]
+    out = []
+    for _ in range(t.width // 64):
+        out.append((where, I64))
+        where = e.add(where, stride)
+    return out
+
+
+def _join(e: Emitter, t: ir.Type, words: list[ir.Value]) -> ir.Value:
+    if len(words) == 1:
+        return words[0]
+    value = e.zext(words[0], t)
+    for i, word in enumerate(words[1:], 1):
+        value = e.or_(value, e.shl(e.zext(word, t), ir.Constant(t, 64 * i)))
+    return value
+
+
+def _scratch(f: DeviceFunction) -> ir.Value:
+    with f.e.goto_entry_block():
+        return local_words(f.e, LARGEST // 8)
+
+
+def local_words(e: Emitter, count: int) -> ir.Value:
+    """The address of `count` words of the thread's own."""
+    words = e.alloca(ir.ArrayType(I64, count))
+    words.type, words.align = PTR, 16
+    return words
+
+
+def _call_slow(
+    f: DeviceFunction, name: str, address: ir.Value, size: int, out: ir.Value, refuse: Refuse
+) -> None:
+    """Call the careful function; `refuse` if it cannot do it."""
+    arguments = [f.state, f.params, f.table_address, f.lane, address, _c(size), out]
+    _refuse_if(f, f.e.call(slow_function(f.fn.module, name), arguments), refuse)
+
+
+def _refuse_if(f: DeviceFunction, reason: ir.Value, refuse: Refuse) -> None:
+    e = f.e
+    good, bad = e.append_basic_block("good"), e.append_basic_block("bad")
+    unlikely(e.cbranch(e.icmp_unsigned("!=", reason, _c(0)), bad, good))
+    e.position_at_end(bad)
+    refuse()
+    e.position_at_end(good)
+
+
+SLOW = ir.FunctionType(I64, [PTR, I64, I64, I64, I64, I64, PTR])
+"""Arguments: state, parameters, table, lane, address, bytes, where they are or go to. 0 if all was done."""
+
+
+def slow_function(module: ir.Module, name: str) -> ir.Function:
+    """`read_slow` or `write_slow` of the module."""
+    if name not in module.globals:
+        fn = ir.Function(module, SLOW, name)
+        fn.linkage = "internal"
+        fn.attributes.add("noinline")
+        _build_slow(fn, "W" if name == "write_slow" else "R")
+    return module.globals[name]
+
+
+def _build_slow(fn: ir.Function, access: str) -> None:
+    """Byte by byte, once all of it is allowed."""
+    state, params, table, lane, address, size, data = fn.args
+    e = Emitter(fn.append_basic_block("entry"))
+    block = pointer(e, params)
+    a = Access(e, pointer(e, e.load_at(block, 8 * Param.ROOT, I64)), pointer(e, table), lane)
+    last = e.add(address, e.sub(size, _c(1)))
+    bad = e.append_basic_block("bad")
+    refused: list[tuple[ir.Value, ir.Block]] = []
+    crosses = e.icmp_unsigned("!=", e.lshr(address, _c(12)), e.lshr(last, _c(12)))
+    for at in (address, e.select(crosses, e.and_(last, _c(-PAGE)), address)):
+        entry = a.entry(at)
+        allowed = a.bit(e.load_at(entry, _MASK[access], I32))
+        refused.append((at, e.block))
+        good = e.append_basic_block("good")
+        e.cbranch(allowed, good, bad)
+        e.position_at_end(good)
+        if access == "W":
+            left = e.at(state, PAGES_LEFT)
+            got = e.call(own_function(fn.module), [params, lane, entry, left])
+            owned = e.append_basic_block("owned")
+            refused.append((at, e.block))
+            e.cbranch(got, owned, bad)
+            e.position_at_end(owned)
+    start, loop, done = e.block, e.append_basic_block("loop"), e.append_basic_block("done")
+    e.branch(loop)
+    e.position_at_end(loop)
+    i = e.phi(I64)
+    i.add_incoming(_c(0), start)
+    at = e.add(address, i)
+    entry = a.entry(at)
+    own = ir.Constant(I1, 1) if access == "W" else a.bit(e.load_at(entry, OWN, I32))
+    where = a.place(entry, own, offset_of(e, at))
+    here, there = a.pointer(where), e.at(data, i)
+    e.store(e.load(there if access == "W" else here, typ=I8), here if access == "W" else there)
+    more = e.add(i, _c(1))
+    i.add_incoming(more, e.block)
+    e.cbranch(e.icmp_unsigned("<", more, size), loop, done)
+    e.position_at_end(done)
+    e.ret(_c(0))
+    e.position_at_end(bad)
+    where = e.phi(I64)
+    for value, block in refused:
+        where.add_incoming(value, block)
+    e.store_at(where, state, layout.ADDRESS)
+    e.store_at(_c(_KIND[access]), state, layout.KIND)
+    e.ret(_c(1))
+
+
+def own_function(module: ir.Module) -> ir.Function:
+    """`own(params, lane, entry, left)`: give the lane its own copy of a page that it has not executed.
+
+    0 if it may not have one: the pool has run out, the lane's limit (a word at `left`) is reached, or the
+    page is code, which only the host changes.
+    """
+    if "own" not in module.globals:
+        fn = ir.Function(module, ir.FunctionType(I1, [I64, I64, PTR, PTR]), "own")
+        fn.linkage = "internal"
+        fn.attributes.add("noinline")
+        _build_own(fn)
+    return module.globals["own"]
+
+
+def _build_own(fn: ir.Function) -> None:
+    params, lane, entry, left = fn.args
+    e = Emitter(fn.append_basic_block("entry"))
+    block = pointer(e, params)
+    a = Access(e, block, block, lane)
+    mine, ask, may, no = (e.append_basic_block(n) for n in ("mine", "ask", "may", "no"))
+    e.cbranch(a.bit(e.load_at(entry, OWN, I32)), mine, ask)
+    e.position_at_end(mine)
+    e.ret(ir.Constant(I1, 1))
+    e.position_at_end(no)
+    e.ret(ir.Constant(I1, 0))
+    e.position_at_end(ask)
+    counts = e.icmp_unsigned("==", e.and_(e.load_at(entry, SHARED, I64), _c(1)), _c(0))
+    pages = e.load(left, typ=I64)
+    full = e.and_(counts, e.icmp_unsigned("==", pages, _c(0)))
+    e.cbranch(e.or_(full, a.bit(e.load_at(entry, EXECUTE, I32))), no, may)
+    e.position_at_end(may)
+    base = _slab(e, block, entry, no)
+    shared = e.and_(e.load_at(entry, SHARED, I64), _c(-2))
+    _copy_page(a, shared, e.add(base, e.shl(lane, _c(3))))
+    e.store(e.sub(pages, e.zext(counts, I64)), left)
+    bit = e.shl(ir.Constant(I32, 1), e.trunc(lane, I32))
+    e.atomic_rmw("or", e.at(entry, OWN), bit, "monotonic")
+    e.ret(ir.Constant(I1, 1))
+
+
+def _slab(e: Emitter, block: ir.Value, entry: ir.Value, none: ir.Block) -> ir.Value:
+    """The entry's slab; it gets one from the pool if need be, or `none` is next.
+
+    Lanes of a group can ask at the same moment: one takes a slab, the others wait for it.
+    """
+    take, wait, there, got, back, have = map(
+        e.append_basic_block, ("take", "wait", "there", "got", "back", "have")
+    )
+    slab = e.at(entry, SLAB)
+    before = e.extract_value(e.cmpxchg(slab, _c(0), _c(BUSY), "monotonic", "monotonic"), 0)
+    e.cbranch(e.icmp_unsigned("==", before, _c(0)), take, wait)
+    e.position_at_end(take)
+    counter = pointer(e, e.load_at(block, 8 * Param.SLAB_NEXT, I64))
+    number = e.atomic_rmw("add", counter, _c(1), "monotonic")
+    fits = e.icmp_unsigned("<", number, e.load_at(block, 8 * Param.SLAB_LIMIT, I64))
+    e.cbranch(fits, got, back)
+    e.position_at_end(back)
+    e.atomic_rmw("sub", counter, _c(1), "monotonic")
+    e.atomic_rmw("xchg", slab, _c(0), "monotonic")
+    e.branch(none)
+    e.position_at_end(got)
+    address = e.add(e.load_at(block, 8 * Param.SLABS, I64), e.mul(number, _c(SLAB_BYTES)))
+    e.atomic_rmw("xchg", slab, address, "monotonic")
+    e.branch(have)
+    e.position_at_end(wait)
+    now = e.atomic_rmw("add", slab, _c(0), "monotonic")
+    e.cbranch(e.icmp_unsigned("==", now, _c(BUSY)), wait, there)
+    e.position_at_end(there)
+    e.cbranch(e.icmp_unsigned("==", now, _c(0)), none, have)
+    e.position_at_end(have)
+    base = e.phi(I64)
+    base.add_incoming(address, got)
+    base.add_incoming(now, there)
+    return base
+
+
+def _copy_page(a: Access, source: ir.Value, to: ir.Value) -> None:
+    """From a shared page into the lane's words of a slab."""
+    e = a.e
+    start, loop, done = e.block, e.append_basic_block("copying"), e.append_basic_block("copied")
+    e.branch(loop)
+    e.position_at_end(loop)
+    i = e.phi(I64)
+    i.add_incoming(_c(0), start)
+    value = e.load(a.pointer(e.add(source, i)), typ=I64)
+    e.store(value, a.pointer(e.add(to, e.shl(i, _c(5)))))
+    more = e.add(i, _c(8))
+    i.add_incoming(more, e.block)
+    e.cbranch(e.icmp_unsigned("<", more, _c(PAGE)), loop, done)
+    e.position_at_end(done)

@@ -1,0 +1,187 @@
+"""`Lanes` on a GPU: the same inputs, results and ways to run as on the CPU.
+
+A lane that needs the host - for a system call that is not resident, code that changes, an instruction that
+only the reference runs - is taken to the CPU, where a worker goes on with it (`kvrm.machine.lanes_worker`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kvrm.engine.interpreter.slots import Reason
+from kvrm.machine import state as layout
+from kvrm.machine.lanes import Lanes, Work
+from kvrm.machine.lanes_inputs import Words, offset_of, words_of
+from kvrm.machine.lanes_results import NOT_RUN, LaneResults
+from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
+from kvrm.machine.result import STOPS, Fault, Progress, Stop
+from kvrm.machine.runner import GOES_ON, Plan
+from kvrm.machine.stops import SIGSEGV
+from kvrm.memory import PAGE, AccessKind, Prot, untagged
+from kvrm.target.cuda.abi import PAGES_LEFT
+from kvrm.target.cuda.code import Code
+from kvrm.target.cuda.driver import device
+from kvrm.target.cuda.image import Image
+from kvrm.target.cuda.lanes import DeviceLanes
+from kvrm.target.cuda.profile import find_regions
+
+FIRST_SLICE, LONGEST_SLICE = 1 << 18, 1 << 31
+"""Instructions of the first launch, and at most."""
+SLICE_SECONDS = 0.05
+"""How long a launch is meant to take, so that `cancel` and `poll` are served."""
+PROFILED = 1 << 21
+"""Instructions of one lane that regions are chosen from."""
+
+
+ENDS = {Reason.BRK: Stop.BRK, Reason.UNDEFINED: Stop.UNDEFINED, Reason.BREAKPOINT: Stop.BREAKPOINT}
+AWAY = Reason.UNTRANSLATED
+"""In the state of a lane that has gone to the CPU."""
+
+
+class CudaLanes(Lanes):
+    """Lanes that run on the GPU."""
+
+    _device: DeviceLanes
+    _code: Code
+    _memory: LaneMemory
+    _of: Job | None = None
+    _slice = FIRST_SLICE
+    _retired = _going = 0
+
+    def _lay_out(self, job: Job) -> None:
+        """Put the job's lanes on the device, unless they are there."""
+        breakpoints = frozenset(self.breakpoints)
+        if self._of is job:
+            self._code.set_breakpoints(breakpoints)
+            self._device.pass_over()
+            return
+        gpu, numbers = device(), np.arange(len(self), dtype=np.uint64)
+        self._stops = np.full(len(self), NOT_RUN, np.uint8)
+        if self._of is not None and self._of.snapshot is job.snapshot:
+            self._code.set_breakpoints(breakpoints)
+            self._device.begin(job, numbers)
+            self._of = job
+            return
+        self._memory = LaneMemory(self._machine._memory.limit)
+        self._memory.restore(job.snapshot.memory)
+        image = Image(gpu, self._memory, job.snapshot.memory.pages)
+        interprets = self._machine.engine == "interpreter"
+        regions = [] if interprets else find_regions(self._machine, job, 0, PROFILED)
+        self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints)
+        self._device, self._of = DeviceLanes(gpu, self._code, image, job, numbers), job
+
+    def _run(self, plan: Plan) -> LaneResults:
+        job = self._job
+        assert job is not None
+        if job.args is not None or self._changes_code(job):
+            return super()._run(plan)
+        self._lay_out(job)
+        self._retired, left = 0, plan.budget
+        self._going = going = len(self)
+        while left and going and not self._cancel.value:
+            grant = min(left, self._slice)
+            seconds, going, retired = self._device.run(grant)
+            left -= grant
+            self._retired += retired
+            self._going = going
+            if seconds < SLICE_SECONDS / 2:
+                self._slice = min(2 * self._slice, LONGEST_SLICE)
+            elif seconds > 2 * SLICE_SECONDS:
+                self._slice = max(self._slice // 2, FIRST_SLICE)
+        self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
+        if job.kept and not self._cancel.value:
+            self._pass(
+                job, Work(np.empty(0, np.uint64), sorted(job.kept), self.threads), plan.budget, last=True
+            )
+        unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
+        return job.outputs.results(unfinished, self.poll().seconds)
+
+    def _changes_code(self, job: Job) -> bool:
+        """Whether lanes begin with code of their own."""
+        return any(
+            region.prot & Prot.X and region.start < start + array.shape[1] and start < region.end
+            for start, array in job.memory
+            for region in job.snapshot.memory.regions
+        )
+
+    # -- results ---------------------------------------------------------------------------------------------
+    def _harvest(self, job: Job, unfinished: Stop) -> None:
+        """Fetch what lanes hold, and how they stopped; those that need the host go to the CPU."""
+        lanes, out, start = self._device, job.outputs, np.uint64(job.snapshot.retired)
+        reasons, retired, pcs = lanes.outcome()
+        ends = ENDS if self._machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
+        ends = ends | {Reason.BUDGET: unfinished}
+        met = {int(reason) for reason in np.flatnonzero(np.bincount(reasons))}
+        for lane in np.flatnonzero(reasons == Reason.MEMORY) if Reason.MEMORY in met else ():
+            if not self._refused(int(lane), lanes.state(int(lane))):
+                reasons[lane] = Reason.CODE_WRITE
+        known = np.isin(reasons, [0, *ends, Reason.MEMORY, AWAY])
+        away = np.flatnonzero(~known)
+        for lane in away:
+            before = int(out.retired[lane]) + job.snapshot.retired
+            self._take_away(job, int(lane), int(pcs[lane]), int(reasons[lane]), before)
+        if len(away):
+            reasons[away] = AWAY
+            lanes.put(layout.REASON, reasons.astype(np.uint64))
+        here = slice(None) if AWAY not in met and not len(away) else np.flatnonzero(reasons != AWAY)
+        out.retired[here], out.pc[here] = retired[here] - start, pcs[here]
+        for name, kept in out.registers.items():
+            words = kept.reshape(len(self), -1)
+            for i in range(words_of(name)):
+                words[here, i] = lanes.get(offset_of(name) + 8 * i)[here]
+        for span, rows in out.memory.items():
+            rows[here] = lanes.memory(*span)[here]
+        codes = np.full(256, NOT_RUN, np.uint8)
+        for reason, stop in ends.items():
+            codes[reason] = stop.code
+        counted = codes[reasons]
+        out.stop[:] = np.where(counted == NOT_RUN, out.stop, counted)
+        self._stops = np.where(reasons == AWAY, np.uint8(NOT_RUN), out.stop)
+
+    def _refused(self, lane: int, state: Words) -> bool:
+        """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
+
+        It does where it writes to code, and where the device's pool of pages has run out before its limit.
+        """
+        assert self._job is not None
+        out, regions = self._job.outputs, self._job.snapshot.memory.regions
+        address = untagged(int(state[layout.ADDRESS // 8]))
+        kind, region = AccessKind(int(state[layout.KIND // 8])), regions.find(address)
+        if region is None or not int(region.prot) & kind:
+            out.stop[lane] = Stop.FAULT.code
+            out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, region is not None)})
+        elif region.prot & Prot.X or state[PAGES_LEFT // 8]:
+            return False
+        else:
+            out.stop[lane] = Stop.OUT_OF_MEMORY.code
+        return True
+
+    def _take_away(self, job: Job, lane: int, pc: int, reason: int, before: int) -> None:
+        """Make of a lane what a worker on the CPU can go on with."""
+        words = self._device.state(lane)
+        retired = int(words[layout.HORIZON // 8] - words[layout.REMAINING // 8])
+        if reason == Reason.SVC:
+            # the instruction is run again, by an engine whose caller serves it
+            pc, retired = pc - 4, retired - 1
+        memory = self._memory
+        for page, data in self._device.own_pages(lane):
+            memory.poke(page * PAGE, data)
+        changes = memory.take_changes()
+        process = (
+            None if self._machine._process is None else (job.snapshot.process, job.stdin and job.stdin[lane])
+        )
+        state = words[: layout.EXIT_OFFSET // 8].tobytes(), pc
+        job.kept[lane] = Kept(state, changes, process, retired, retired - before)
+
+    def _progress(self, running: bool, seconds: float) -> Progress:
+        on_cpu = super()._progress(running, seconds)
+        if self._of is None:
+            return on_cpu
+        codes, counts = np.unique(self._stops[self._stops != NOT_RUN], return_counts=True)
+        stops = {
+            STOPS[code]: int(n) for code, n in zip(codes, counts, strict=True) if STOPS[code] not in GOES_ON
+        }
+        for stop, n in on_cpu.stops.items():
+            stops[stop] = stops.get(stop, 0) + n
+        finished = sum(stops.values()) or len(self) - self._going
+        return Progress(running, len(self), finished, self._retired + on_cpu.retired, seconds, stops)

@@ -1,0 +1,185 @@
+"""Kernels that copy between guest memory of all lanes and arrays with a row for each lane.
+
+`put(params, address, length, rows)` gives each lane its own copy of the pages and its row of bytes there,
+permitted or not; a lane for which the pool has no page left stops before it begins.
+`collect(params, address, length, rows)` copies to rows; what is not mapped reads as zeros.
+`begin(params, words, _, _)` gives each lane the state in `words`; `put_column(params, offset, _, column)` one
+word of the state at that offset, and `get_column` reads it back.
+`outcome(params, reasons, retired, pcs)` tells how lanes stopped, in arrays of bytes, words and words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I1, I8, I32, I64, Emitter
+from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
+from kvrm.machine import state as layout
+from kvrm.memory import AccessKind
+from kvrm.target.cuda.abi import GROUP, PAGES_LEFT, PLAIN, STATE_WORDS, Param, pointer
+from kvrm.target.cuda.memory import OWN, SHARED, Access, offset_of, own_function
+
+
+def _c(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+class Thread:
+    """Which lane a thread is, in a kernel under construction: its table, state and numbers."""
+
+    def __init__(self, e: Emitter, params: ir.Value) -> None:
+        module = e.module
+        names = ("ctaid.x", "ntid.x", "tid.x")
+        block, size, thread = (e.zext(e.call(special(module, n), []), I64) for n in names)
+        self.number = e.add(e.mul(block, size), thread)
+        self.params = pointer(e, params)
+        self.group, self.lane = e.lshr(self.number, _c(5)), e.and_(self.number, _c(GROUP - 1))
+        words = (Param.TABLES, Param.TABLE_BYTES, Param.STATES, Param.LANES)
+        tables, size, states, lanes = (e.load_at(self.params, 8 * p, I64) for p in words)
+        self.table = e.add(tables, e.mul(self.group, size))
+        self.state = e.add(
+            states, e.add(e.mul(self.group, _c(GROUP * 8 * STATE_WORDS)), e.shl(self.lane, _c(3)))
+        )
+        first = e.and_(self.number, ir.Constant(I64, -GROUP))
+        self.group_exists = e.icmp_unsigned("<", first, lanes)
+        self.exists = e.icmp_unsigned("<", self.number, lanes)
+
+
+def special(module: ir.Module, name: str) -> ir.Function:
+    """The intrinsic that reads a special register."""
+    full = f"llvm.nvvm.read.ptx.sreg.{name}"
+    return module.globals.get(full) or ir.Function(module, ir.FunctionType(ir.IntType(32), []), full)
+
+
+KERNELS = ("put", "collect", "begin", "put_column", "get_column", "outcome")
+
+
+def build(module: ir.Module) -> None:
+    """Emit the kernels."""
+    bodies: list[Callable[..., None]] = [_put, _collect, _begin, _put_column, _get_column, _outcome]
+    for name, body in zip(KERNELS, bodies, strict=True):
+        fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
+        fn.calling_convention = "ptx_kernel"
+        e = Emitter(fn.append_basic_block("entry"))
+        thread = Thread(e, fn.args[0])
+        work, done = e.append_basic_block("work"), e.append_basic_block("done")
+        e.cbranch(thread.exists, work, done)
+        e.position_at_end(work)
+        body(e, thread, *fn.args)
+        e.branch(done)
+        e.position_at_end(done)
+        e.ret_void()
+
+
+def _begin(e: Emitter, t: Thread, params: ir.Value, words: ir.Value, *_: ir.Value) -> None:
+    source, to = pointer(e, words), pointer(e, t.state)
+    with _loop(e, _c(STATE_WORDS)) as i:
+        value = e.load_at(source, e.shl(i, _c(3)), I64)
+        e.store_at(value, to, e.shl(i, _c(8)))
+
+
+def _put_column(
+    e: Emitter, t: Thread, params: ir.Value, offset: ir.Value, _: ir.Value, column: ir.Value
+) -> None:
+    value = e.load_at(pointer(e, column), e.shl(t.number, _c(3)), I64)
+    e.store_at(value, pointer(e, t.state), e.shl(offset, _c(5)))
+
+
+def _get_column(
+    e: Emitter, t: Thread, params: ir.Value, offset: ir.Value, _: ir.Value, column: ir.Value
+) -> None:
+    value = e.load_at(pointer(e, t.state), e.shl(offset, _c(5)), I64)
+    e.store_at(value, pointer(e, column), e.shl(t.number, _c(3)))
+
+
+def _outcome(
+    e: Emitter, t: Thread, params: ir.Value, reasons: ir.Value, retired: ir.Value, pcs: ir.Value
+) -> None:
+    state = pointer(e, t.state)
+    reason, ip, pc, horizon, left = (
+        e.load_at(state, 32 * o, I64)
+        for o in (layout.REASON, layout.IP, layout.PC, layout.HORIZON, layout.REMAINING)
+    )
+    e.store(e.trunc(reason, I8), pointer(e, e.add(reasons, t.number)))
+    words = e.shl(t.number, _c(3))
+    e.store(e.sub(horizon, left), pointer(e, e.add(retired, words)))
+    number = e.and_(ip, _c(PLAIN - 1))
+    none = e.icmp_unsigned("==", number, _c(0))
+    at = e.select(none, _c(0), e.sub(number, _c(1)))
+    page, within = e.udiv(at, _c(PAGE_SLOTS)), e.urem(at, _c(PAGE_SLOTS))
+    pages = pointer(e, e.load_at(t.params, 8 * Param.PAGES, I64))
+    here = e.add(e.load_at(pages, e.shl(page, _c(3)), I64), e.shl(within, _c(2)))
+    e.store(e.select(none, pc, here), pointer(e, e.add(pcs, words)))
+
+
+def _access(e: Emitter, t: Thread) -> Access:
+    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
+    return Access(e, root, pointer(e, t.table), t.lane)
+
+
+def _put(
+    e: Emitter, t: Thread, params: ir.Value, address: ir.Value, length: ir.Value, rows: ir.Value
+) -> None:
+    a, row, end = _access(e, t), e.add(rows, e.mul(t.number, length)), e.append_basic_block("end")
+    with _loop(e, length) as i:
+        at = e.add(address, i)
+        entry = a.entry(at)
+        left = pointer(e, e.add(t.state, _c(32 * PAGES_LEFT)))
+        got = e.call(own_function(e.module), [params, t.lane, entry, left])
+        none, good = e.append_basic_block("none"), e.append_basic_block("good")
+        e.cbranch(got, good, none)
+        e.position_at_end(none)
+        stop = (
+            (layout.ADDRESS, at),
+            (layout.KIND, _c(AccessKind.WRITE)),
+            (layout.REASON, _c(Reason.MEMORY)),
+        )
+        for where, value in stop:
+            e.store_at(value, pointer(e, t.state), 32 * where)
+        e.branch(end)
+        e.position_at_end(good)
+        here = a.place(entry, ir.Constant(I1, 1), offset_of(e, at))
+        e.store(e.load(pointer(e, e.add(row, i)), typ=I8), a.pointer(here))
+    e.branch(end)
+    e.position_at_end(end)
+
+
+def _collect(
+    e: Emitter, t: Thread, params: ir.Value, address: ir.Value, length: ir.Value, rows: ir.Value
+) -> None:
+    a, row = _access(e, t), e.add(rows, e.mul(t.number, length))
+    with _loop(e, length) as i:
+        at = e.add(address, i)
+        entry = a.entry(at)
+        mapped = e.icmp_unsigned("!=", e.load_at(entry, SHARED, I64), _c(0))
+        read, zero, step = (e.append_basic_block(n) for n in ("read", "zero", "step"))
+        e.cbranch(mapped, read, zero)
+        e.position_at_end(read)
+        here = a.place(entry, a.bit(e.load_at(entry, OWN, I32)), offset_of(e, at))
+        found = e.load(a.pointer(here), typ=I8)
+        e.branch(step)
+        e.position_at_end(zero)
+        e.branch(step)
+        e.position_at_end(step)
+        byte = e.phi(I8)
+        byte.add_incoming(found, read)
+        byte.add_incoming(ir.Constant(I8, 0), zero)
+        e.store(byte, pointer(e, e.add(row, i)))
+
+
+@contextmanager
+def _loop(e: Emitter, count: ir.Value) -> Iterator[ir.Value]:
+    """What is emitted inside runs with 0, 1 ... below `count`, at least once."""
+    start, loop, done = e.block, e.append_basic_block("loop"), e.append_basic_block("after")
+    e.branch(loop)
+    e.position_at_end(loop)
+    i = e.phi(I64)
+    i.add_incoming(_c(0), start)
+    yield i
+    more = e.add(i, _c(1))
+    i.add_incoming(more, e.block)
+    e.cbranch(e.icmp_unsigned("<", more, count), loop, done)
+    e.position_at_end(done)

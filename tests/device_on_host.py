@@ -1,0 +1,128 @@
+"""The device code on the host: the same LLVM code for the host's processor, one thread after the other.
+
+It shows what a lane does, not what a warp does: lanes do not wait for each other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from typing import Any
+
+import numpy as np
+
+from kvrm.engine import native
+from kvrm.target.cuda import driver
+
+SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
+REDUX = "llvm.nvvm.redux.sync.umin"
+
+
+def host_text(text: str) -> str:
+    """LLVM text of device code as the host can compile it: thread numbers come from variables."""
+    text = re.sub(r"target (triple|datalayout) = .*", "", text).replace("ptx_kernel", "")
+    text = re.sub(rf'declare i32 @"{REDUX}"\(.*\)', "", text).replace(REDUX, "alone")
+    text += '\ndefine internal i32 @"alone"(i32 %a, i32 %b) alwaysinline { ret i32 %a }\n'
+    for name in SPECIAL:
+        full = f'@"llvm.nvvm.read.ptx.sreg.{name}"'
+        text = re.sub(rf"declare i32 {re.escape(full)}\(\)", "", text).replace(full, f'@"get.{name}"')
+        text += f'@"{name}" = internal global i32 0\ndefine internal i32 @"get.{name}"() {{\n'
+        text += f'  %v = load i32, ptr @"{name}"\n  ret i32 %v\n}}\n'
+        text += f'define void @"set.{name}"(i32 %v) {{\n  store i32 %v, ptr @"{name}"\n  ret void\n}}\n'
+    return text
+
+
+class HostDevice:
+    """What `kvrm.target.cuda.driver.Device` is, on the host."""
+
+    name, arch, multiprocessors, free_bytes = "the host", "sm_90", 1, 1 << 30
+
+    def compile(self, ptx: str, registers: int) -> bytes:
+        return native.compile_object(host_text(ptx))
+
+    def load(self, cubin: bytes) -> HostModule:
+        return HostModule(cubin)
+
+    def allocate(self, size: int, zero: bool = False) -> HostBuffer:
+        return HostBuffer(size)
+
+    def upload(self, data: Any) -> HostBuffer:
+        buffer = HostBuffer(memoryview(data).nbytes)
+        buffer.write(data)
+        return buffer
+
+    def event(self) -> int:
+        return 0
+
+    def record(self, event: int) -> None:
+        pass
+
+    def seconds(self, start: int, end: int) -> float:
+        return 0.0
+
+    def synchronize(self) -> None:
+        pass
+
+
+class HostBuffer:
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._bytes = np.zeros(size + 32, np.uint8)
+        self.address = self._bytes.ctypes.data + 15 & -16
+        self._at = self.address - self._bytes.ctypes.data
+
+    def write(self, data: Any, offset: int = 0) -> None:
+        raw = np.frombuffer(memoryview(data).cast("B"), np.uint8)
+        assert offset + len(raw) <= self.size
+        self._bytes[self._at + offset : self._at + offset + len(raw)] = raw
+
+    def read(self, out: Any, offset: int = 0) -> Any:
+        assert offset + out.nbytes <= self.size
+        at = self._at + offset
+        out.reshape(-1).view(np.uint8)[:] = self._bytes[at : at + out.nbytes]
+        return out
+
+    def repeat(self, size: int) -> None:
+        whole = self._bytes[self._at : self._at + self.size]
+        whole[:] = np.resize(whole[:size].copy(), self.size)
+
+    def fill(self, byte: int) -> None:
+        self._bytes[:] = byte
+
+
+class HostModule:
+    def __init__(self, code: bytes) -> None:
+        self._loader = native.Loader()
+        self._loader.load(code)
+
+    def function(self, name: str) -> HostKernel:
+        return HostKernel(self._loader, name)
+
+
+class HostKernel:
+    registers = stack_bytes = 0
+
+    def __init__(self, loader: native.Loader, name: str) -> None:
+        self._loader, self._address = loader, loader.address(name)
+        setter = ctypes.CFUNCTYPE(None, ctypes.c_uint32)
+        self._set = [setter(loader.address(f"set.{name}")) for name in SPECIAL]
+
+    def launch(self, blocks: int, threads: int, arguments: list[int]) -> None:
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * len(arguments))(self._address)
+        self._set[1](threads)
+        for block in range(blocks):
+            self._set[0](block)
+            for thread in range(threads):
+                self._set[2](thread)
+                call(*arguments)
+
+
+def install(monkeypatch: Any) -> None:
+    """Have target "cuda" run on the host in a test."""
+    from kvrm.target.cuda import code, engine, runner
+
+    host = HostDevice()
+    monkeypatch.setattr(driver, "device", lambda: host)
+    for module in (engine, runner):
+        monkeypatch.setattr(module, "device", lambda: host)
+    monkeypatch.setattr(code, "compile_ptx", lambda text, arch: text)

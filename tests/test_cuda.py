@@ -1,0 +1,172 @@
+"""Target "cuda": what lanes do there is what they do on the CPU.
+
+Without a GPU the device's code runs on the host (`device_on_host`); `-m gpu` runs the same on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import device_on_host
+import device_words
+import kvrm
+from kvrm import Stop
+from kvrm.isa.a64 import definitions
+from kvrm.target.cuda import driver, engine, runner
+from lane_tools import REGISTERS, SPANS, Do, facts, machine, mixture
+from test_lanes import lanes_of
+
+BUDGET = 2000
+
+
+@pytest.fixture(params=["host", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the device's code runs."""
+    if request.param == "host":
+        device_on_host.install(monkeypatch)
+    else:
+        try:
+            driver.device()
+        except driver.DeviceError as error:
+            pytest.skip(f"no GPU: {error}")
+    return str(request.param)
+
+
+def on(target: str, make: Callable[[], kvrm.Machine], monkeypatch: pytest.MonkeyPatch) -> kvrm.Machine:
+    monkeypatch.setenv("KVRM_TARGET", target)
+    return make()
+
+
+class TestLanes:
+    def test_a_mixture_of_everything(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        what, number = mixture(300)
+        want = lanes_of(on("cpu", machine, monkeypatch), what, number).run(BUDGET)
+        got = lanes_of(on("cuda", machine, monkeypatch), what, number).run(BUDGET)
+        for lane in range(len(what)):
+            assert facts(got, lane) == facts(want, lane), (Do(int(what[lane])), int(number[lane]))
+
+    def test_in_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        what, number = mixture(150)
+        want = lanes_of(on("cpu", machine, monkeypatch), what, number)
+        got = lanes_of(on("cuda", machine, monkeypatch), what, number)
+        for budget in (1, 5, 3, 40, 500):
+            one, other = want.run(budget), got.run(budget)
+            assert all(facts(one, lane) == facts(other, lane) for lane in range(len(what))), budget
+
+    def test_again_from_the_beginning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        what, number = mixture(100)
+        lanes = lanes_of(on("cuda", machine, monkeypatch), what, number)
+        first = lanes.run(BUDGET)
+        lanes.reset()
+        lanes.registers["x1"] = number
+        again = lanes.run(BUDGET)
+        assert all(facts(first, lane) == facts(again, lane) for lane in range(len(what)))
+
+    def test_a_pool_that_runs_out(self, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+        """Lanes for which the device has no page go on on the CPU."""
+        if place != "host":
+            pytest.skip("a GPU has more memory than this takes")
+        monkeypatch.setattr(device_on_host.HostDevice, "free_bytes", 1 << 22)
+        what = np.array([Do.MANY, Do.COUNT, Do.MANY, Do.STRADDLE] * 12)
+        want = lanes_of(on("cpu", machine, monkeypatch), what, np.arange(48) + 1).run(BUDGET)
+        got = lanes_of(on("cuda", machine, monkeypatch), what, np.arange(48) + 1).run(BUDGET)
+        assert all(facts(got, lane) == facts(want, lane) for lane in range(48))
+
+    def test_memory_and_vectors_go_in_and_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(1)
+        data, vectors = rng.integers(0, 256, (70, 64), np.uint8), rng.integers(0, 1 << 63, (70, 2), np.uint64)
+        runs = []
+        for target in ("cpu", "cuda"):
+            lanes = on(target, machine, monkeypatch).fork(70)
+            lanes.registers["x0"] = np.full(70, Do.STRADDLE)
+            lanes.registers["v3"], lanes.registers["nzcv"] = vectors, np.arange(70) % 16
+            start = SPANS[0].start
+            lanes.memory[start + 4070 : start + 4134] = data
+            lanes.keep = (*REGISTERS, "v3", *SPANS)
+            runs.append(lanes.run(BUDGET))
+        assert all(facts(runs[0], lane) == facts(runs[1], lane) for lane in range(70))
+        assert (runs[1].registers["v3"] == vectors).all()
+
+
+@pytest.mark.parametrize("part", range(0, 12, 3))
+def test_words(part: int) -> None:
+    names = frozenset(d.key for d in definitions[part::12])
+    for words in device_words.batches(part, 3, 200, names):
+        assert not device_words.differences(words, 5, part)
+
+
+COMMANDS = {
+    "primes": (["500"], b""),
+    "expression": ([], b"1+2*3\n(4-7)*2\n10/3\n((\n"),
+    "sha256": ([], b"abc" * 300),
+    "hello": ([], b""),
+    "faults": (["write"], b""),
+    "mandelbrot": ([], b""),
+}
+
+
+class TestOneLane:
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_programs(self, name: str, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(engine, "PROFILED", 500)
+        args, stdin = COMMANDS[name]
+        seen: list[Any] = []
+        for target in ("cpu", "cuda"):
+            m = kvrm.Machine(examples / name, args=args, stdin=stdin, target=target)
+            r = m.run(max_instructions=300_000)
+            seen.append((r.stop, r.retired, r.exit_code, r.signal, r.fault, r.stdout, r.stderr, m.pc, m.sp))
+            seen[-1] += ([m.x[i] for i in range(31)], [m.v[i] for i in range(32)], m.nzcv)
+        assert seen[0] == seen[1]
+
+    def test_budgets_and_breakpoints(self) -> None:
+        """The program: mov x0, #100; 1: subs x0, x0, #1; b.ne 1b; brk #0."""
+        code = (
+            0xD2800C80,
+            0xF1000400,
+            0x54FFFFE1,
+            0xD42000E0,
+        )
+        m = kvrm.Machine(target="cuda", engine="interpreter")
+        m.write_memory(0x1000, b"".join(w.to_bytes(4, "little") for w in code), prot="rx")
+        m.set_pc(0x1000)
+        assert m.run(max_instructions=4).stop is Stop.BUDGET and m.x[0] == 98 and m.retired == 4
+        m.breakpoints.add(0x1008)
+        for left in (97, 96):
+            result = m.run()
+            assert (result.stop, m.pc, m.x[0]) == (Stop.BREAKPOINT, 0x1008, left)
+        m.breakpoints.clear()
+        assert m.run().stop is Stop.BRK and m.x[0] == 0 and m.retired == 201
+
+    def test_code_that_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(engine, "PROFILED", 0)
+        seen = []
+        for target in ("cpu", "cuda"):
+            m = on(target, machine, monkeypatch)
+            m.x[0], m.x[1] = Do.MODIFY, 7
+            results = [m.run(max_instructions=BUDGET)]
+            m.set_pc(results[0].pc - 0xFF8)
+            m.x[0], m.x[1] = Do.MODIFY, 9
+            results.append(m.run(max_instructions=BUDGET))
+            seen.append([(r.stop, r.retired, r.pc) for r in results] + [m.x[i] for i in range(31)])
+        assert seen[0] == seen[1]
+
+
+def test_without_a_gpu_the_message_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("libcuda was not found")
+
+    class Driver:
+        cuInit = staticmethod(refuse)
+
+    monkeypatch.setattr(driver, "_driver", Driver)
+    for module in (engine, runner):
+        monkeypatch.setattr(module, "device", driver.Device)
+    with pytest.raises(kvrm.KvrmError, match="cannot be used: libcuda was not found"):
+        kvrm.Machine(target="cuda")
+    with pytest.raises(kvrm.UsageError, match="no target 'gpu'; there are cpu, cuda"):
+        kvrm.Machine(target="gpu")
