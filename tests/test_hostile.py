@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import struct
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -55,3 +57,22 @@ def test_damaged_programs(part: int, examples: Path) -> None:
         assert result.message.isprintable(), f"seed {SEED}, part {part}, number {number}"
         seen[result.stop.name] += 1
     assert seen["refused"] > 50 and len(seen) > 3, seen
+
+
+def test_much_executable_memory_costs_nothing(examples: Path) -> None:
+    """128 GiB of zeros that may be executed are not looked through for code."""
+    data = bytearray((examples / "primes").read_bytes())
+    start, headers = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
+    last = max(
+        (struct.unpack_from("<Q", data, at + 16)[0], at)
+        for at in range(start, start + 56 * headers, 56)
+        if struct.unpack_from("<I", data, at)[0] == 1
+    )[1]
+    struct.pack_into("<I", data, last + 4, 7)
+    struct.pack_into("<Q", data, last + 40, 1 << 37)
+    tracemalloc.start()
+    try:
+        result = kvrm.Machine(bytes(data), engine="interpreter", args=["20"]).run()
+        assert result.exit_code == 0 and tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()

@@ -156,6 +156,17 @@ class Memory:
         """All regions in ascending order; neighbours that could be one are one."""
         return list(self._regions)
 
+    def filled(self, region: Region) -> int:
+        """Bytes from a region's start to the end of its last page that can hold anything but zeros.
+
+        It is bounded by the files and private pages that there are, whatever the region's size.
+        """
+        size = region.end - region.start
+        backed = region.backing.length - region.offset if region.backing else 0
+        inside = (i for i in self._pages if region.start <= i << PAGE_SHIFT < region.end)
+        private = ((max(inside, default=-1) + 1) << PAGE_SHIFT) - region.start
+        return min(size, max(backed, private, 0))
+
     def find_free(self, length: int, hint: int = 0, low: int = _LOWEST, high: int = _VA_END) -> int | None:
         """Where `length` bytes could be mapped within low <= address < high, or None.
 

@@ -64,6 +64,11 @@ class Image:
         self._bytes[: self.size] = view
         self.address = host_address(self._bytes)
 
+    @property
+    def length(self) -> int:
+        """Bytes with the padding."""
+        return self._end
+
     def page_at(self, offset: int) -> int:
         """Host address of the page at byte `offset`, a multiple of `PAGE`; `ZERO_PAGE` past the end."""
         return self.address + offset if offset < self._end else ZERO_PAGE

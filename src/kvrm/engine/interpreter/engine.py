@@ -87,7 +87,7 @@ class Interpreter:
         Returns a hash of each mapping's code.
         """
         return [
-            self._library.ensure_text(self._memory.peek(region.start, region.end - region.start))
+            self._library.ensure_text(self._memory.peek(region.start, self._memory.filled(region)))
             for region in self._memory.regions()
             if region.prot & Prot.X
         ]

@@ -99,16 +99,21 @@ class DeviceEngine(Interpreter):
     def _current_code(self) -> Code:
         """The code that is mapped now, compiled; the same as before if nothing has changed."""
         if self._device_code is None:
-            pages = {
-                at // PAGE: self._memory.peek(at, PAGE)
-                for region in self._memory.regions()
-                if region.prot & Prot.X
-                for at in range(region.start, region.end, PAGE)
-            }
+            memory = self._memory
+            code = [region for region in memory.regions() if region.prot & Prot.X]
+            filled = (range(r.start, r.start + memory.filled(r), PAGE) for r in code)
+            numbers = {at // PAGE for pages in filled for at in pages} | self._slots.keys()
+            pages = {number: memory.peek(number * PAGE, PAGE) for number in numbers}
             current = [r for r in self._device_regions if _is_current(r, pages)]
             breakpoints = frozenset(self._breaks)
             self._device_code = Code(self._gpu, pages, self._features, current, breakpoints)
         return self._device_code
+
+    def _predecode(self, pc: int) -> None:
+        known = self._slots.keys() | set()
+        super()._predecode(pc)
+        if self._slots.keys() != known:
+            self._device_code = None
 
     def _set_breakpoints(self, breakpoints: Set[int]) -> None:
         super()._set_breakpoints(breakpoints)

@@ -6,6 +6,7 @@ from collections.abc import Container
 
 import numpy as np
 
+from kvrm.errors import UsageError
 from kvrm.memory import PAGE, Memory, Prot
 from kvrm.target.cuda.abi import CHUNKS, GROUP
 from kvrm.target.cuda.driver import Device
@@ -16,6 +17,8 @@ ENTRY = np.dtype(
 )
 """An entry as `kvrm.target.cuda.memory` has it."""
 ALL = (1 << GROUP) - 1
+LARGEST = 1 << 30
+"""Bytes of guest addresses that may be mapped when lanes begin: each page has an entry in every group."""
 
 
 class Image:
@@ -29,7 +32,13 @@ class Image:
         contents: dict[bytes, int] = {bytes(PAGE): 0}
         places: list[tuple[int, int, Prot]] = []
         self.code: dict[int, bytes] = {}
-        for region in memory.regions():
+        regions = memory.regions()
+        size = sum(region.end - region.start for region in regions)
+        if size > LARGEST:
+            raise UsageError(
+                f"{size >> 20} MiB are mapped; lanes on a GPU begin with {LARGEST >> 20} at most"
+            )
+        for region in regions:
             data = memory.peek(region.start, region.end - region.start)
             for at in range(0, len(data), PAGE):
                 page, number = (
