@@ -51,7 +51,7 @@ GROUPS = {
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("prot", ["", "r"])
-@pytest.mark.parametrize("start", [0, 4, 13])
+@pytest.mark.parametrize("start", [0, pytest.param(4, marks=pytest.mark.slow), 13])
 def test_a_fault_in_a_group(engine: str, group: str, prot: str, start: int) -> None:
     """The access that may not be, and no other before or after it, stops the loop, wherever a turn begins."""
     text = f"1: {GROUPS[group]}\n add x0, x0, #1\n cmp x0, x9\n b.ne 1b\n brk #0"
