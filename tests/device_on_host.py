@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 from kvrm.engine import native
 from kvrm.target.cuda import driver
@@ -126,3 +127,18 @@ def install(monkeypatch: Any) -> None:
     for module in (engine, runner):
         monkeypatch.setattr(module, "device", lambda: host)
     monkeypatch.setattr(code, "compile_ptx", lambda text, arch: text)
+
+
+PLACES = ("host", pytest.param("gpu", marks=pytest.mark.gpu))
+"""Where a test can have the device's code run."""
+
+
+def use(place: str, monkeypatch: Any) -> None:
+    """Have it run there; the test is skipped if there is no GPU."""
+    if place == "host":
+        install(monkeypatch)
+        return
+    try:
+        driver.device()
+    except driver.DeviceError as error:
+        pytest.skip(f"no GPU: {error}")

@@ -24,16 +24,10 @@ from test_lanes import lanes_of
 BUDGET = 2000
 
 
-@pytest.fixture(params=["host", pytest.param("gpu", marks=pytest.mark.gpu)], autouse=True)
+@pytest.fixture(params=device_on_host.PLACES, autouse=True)
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where the device's code runs."""
-    if request.param == "host":
-        device_on_host.install(monkeypatch)
-    else:
-        try:
-            driver.device()
-        except driver.DeviceError as error:
-            pytest.skip(f"no GPU: {error}")
+    device_on_host.use(request.param, monkeypatch)
     return str(request.param)
 
 

@@ -37,7 +37,7 @@ EPOCH: Final = 1_704_067_200
 """The guest's time at its first instruction: 2024-01-01 00:00:00 UTC, in seconds since 1970."""
 PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
-_LONGEST_SLEEP: Final = (1 << 63) - 1 - EPOCH * BILLION
+LONGEST_SLEEP: Final = (1 << 63) - 1 - EPOCH * BILLION
 
 Text = str | bytes
 
@@ -206,7 +206,7 @@ class Process:
 
     def sleep(self, ns: int) -> None:
         """Let time pass without an instruction."""
-        self.skipped = min(self.skipped + max(0, ns), _LONGEST_SLEEP)
+        self.skipped = min(self.skipped + max(0, ns), LONGEST_SLEEP)
 
     def timespec(self, pointer: int) -> int:
         """The struct timespec at a guest address, in nanoseconds; EINVAL if it is none."""

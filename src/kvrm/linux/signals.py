@@ -10,7 +10,7 @@ from kvrm.linux.outcome import Finish, Killed, Stopped
 
 _IGNORED = frozenset({abi.SIGCHLD, abi.SIGCONT, abi.SIGURG, abi.SIGWINCH})
 _STOPPING = frozenset({abi.SIGSTOP, abi.SIGTSTP, abi.SIGTTIN, abi.SIGTTOU})
-_UNBLOCKABLE = 1 << abi.SIGKILL - 1 | 1 << abi.SIGSTOP - 1
+UNBLOCKABLE = 1 << abi.SIGKILL - 1 | 1 << abi.SIGSTOP - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Signals:
 
     def block(self, mask: int) -> None:
         """Set which signals are blocked; pending ones that no longer are get delivered."""
-        self.blocked = mask & ~_UNBLOCKABLE
+        self.blocked = mask & ~UNBLOCKABLE
         ready = self.pending & ~self.blocked
         self.pending &= self.blocked
         for signal in range(1, abi.NSIG + 1):

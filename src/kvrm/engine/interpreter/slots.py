@@ -36,3 +36,4 @@ class Reason(IntEnum):
     BREAKPOINT = 9
     STEP = 10
     UNTRANSLATED = 11
+    EXIT = 12

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _PARENT: Final = 1
-_UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", "(none)")
+UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", "(none)")
 _RANDOM_BLOCK: Final = 1 << 20
 _KEEP: Final = 0xFFFFFFFF
 
@@ -131,7 +131,7 @@ def umask(process: Process, mask: int) -> int:
 
 def uname(process: Process, buffer: int) -> int:
     """Name of the system: the same everywhere."""
-    process.memory.write(buffer, layout.utsname(_UNAME))
+    process.memory.write(buffer, layout.utsname(UNAME))
     return 0
 
 

@@ -11,10 +11,10 @@ from kvrm.linux.layout import BILLION, DOUBLEWORD, TIMESPEC, timespec, timeval
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_REAL: Final = frozenset(
+REAL: Final = frozenset(
     {abi.CLOCK_REALTIME, abi.CLOCK_REALTIME_COARSE, abi.CLOCK_REALTIME_ALARM, abi.CLOCK_TAI}
 )
-_MONOTONIC: Final = frozenset(
+MONOTONIC: Final = frozenset(
     {
         abi.CLOCK_MONOTONIC,
         abi.CLOCK_MONOTONIC_RAW,
@@ -23,7 +23,7 @@ _MONOTONIC: Final = frozenset(
         abi.CLOCK_BOOTTIME_ALARM,
     }
 )
-_CPU: Final = frozenset({abi.CLOCK_PROCESS_CPUTIME_ID, abi.CLOCK_THREAD_CPUTIME_ID})
+CPU: Final = frozenset({abi.CLOCK_PROCESS_CPUTIME_ID, abi.CLOCK_THREAD_CPUTIME_ID})
 
 
 def clock_gettime(process: Process, clock: int, pointer: int) -> int:
@@ -93,10 +93,10 @@ def setitimer(process: Process, which: int, new: int, old: int) -> int:
 
 
 def _now(process: Process, clock: int) -> int:
-    if clock in _REAL:
+    if clock in REAL:
         return process.realtime
-    if clock in _MONOTONIC:
+    if clock in MONOTONIC:
         return process.uptime
-    if clock in _CPU:
+    if clock in CPU:
         return process.retired
     raise Failure(Errno.EINVAL)

@@ -70,13 +70,13 @@ class Capture(OpenFile):
 
     def __init__(self, number: int) -> None:
         super().__init__(abi.O_WRONLY, b"pipe:[%d]" % (_STREAM_INODE + number))
-        self._number = number
+        self.number = number
 
     def stat(self) -> Stat:
-        return _pipe_stat(_STREAM_INODE + self._number)
+        return _pipe_stat(_STREAM_INODE + self.number)
 
     def write(self, process: Process, data: bytes) -> int:
-        captured = process.stdout if self._number == 1 else process.stderr
+        captured = process.stdout if self.number == 1 else process.stderr
         if len(captured) + len(data) > OUTPUT_LIMIT:
             reason = f"more than {OUTPUT_LIMIT} bytes of output to capture; pass a file as stdout or stderr"
             raise Finish(Stopped(reason))

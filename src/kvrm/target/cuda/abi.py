@@ -48,6 +48,28 @@ class Param(IntEnum):
     SLAB_LIMIT = auto()  # how many there are
     LANES = auto()  # how many
     COUNTERS = auto()  # two words: lanes that used up what they were granted, instructions retired
+    PROCESS = auto()  # what system calls need to know (`kvrm.target.cuda.process`); 0: a bare machine
+
+
+class Word(IntEnum):
+    """Words of a lane that only its system calls use, behind those of its state."""
+
+    INPUT = STATE_WORDS  # device address of what standard input has next
+    INPUT_END = auto()
+    STDOUT = auto()  # bytes in the buffer
+    STDERR = auto()
+    CLOSED = auto()  # a bit for each descriptor
+    RANDOM = auto()  # 32-bit words taken from the generator
+    SKIPPED = auto()  # nanoseconds slept
+    BLOCKED = auto()  # signals
+    HEAP_END = auto()
+    LOWEST = auto()  # where mappings begin that have no large hole between them
+    HOLES = auto()  # bytes of the holes above it: an upper bound
+    LOGGED = auto()  # records in the lane's log
+
+
+LANE_WORDS = max(Word) + 1
+"""64-bit words of a lane."""
 
 
 class Var(IntEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from kvrm.errors import UsageError
 from kvrm.memory import PAGE, Memory, Prot
 from kvrm.target.cuda.abi import CHUNKS, GROUP
 from kvrm.target.cuda.driver import Device
-from kvrm.target.cuda.memory import CHUNK
+from kvrm.target.cuda.memory import CHUNK, CODE, PRIVATE
 
 ENTRY = np.dtype(
-    [("shared", "u8"), ("slab", "u8"), ("read", "u4"), ("write", "u4"), ("execute", "u4"), ("own", "u4")]
+    [("shared", "u8"), ("slab", "u8"), ("read", "u4"), ("write", "u4"), ("mapped", "u4"), ("own", "u4")]
 )
 """An entry as `kvrm.target.cuda.memory` has it."""
 ALL = (1 << GROUP) - 1
@@ -25,10 +25,14 @@ class Image:
     """The pages that all lanes read until they write, those with equal contents once.
 
     `root` and `table` are what `Param.ROOT` and the tables of groups hold, `code` the executable pages,
-    `pages_left` how many pages of its own a lane may get; `private` pages count as the lanes' own already.
+    `pages_left` how many pages of its own a lane may get, `zeros` the address of the page of zeros; `private`
+    pages count as the lanes' own already. `ahead` are chunks that have entries though nothing may be mapped
+    there: a lane can map pages of zeros in them.
     """
 
-    def __init__(self, gpu: Device, memory: Memory, private: Container[int] = ()) -> None:
+    def __init__(
+        self, gpu: Device, memory: Memory, private: Container[int] = (), ahead: Iterable[int] = ()
+    ) -> None:
         contents: dict[bytes, int] = {bytes(PAGE): 0}
         places: list[tuple[int, int, Prot]] = []
         self.code: dict[int, bytes] = {}
@@ -50,19 +54,27 @@ class Image:
                     self.code[page] = data[at : at + PAGE]
         self.pages_left = memory.limit // PAGE - memory.private_pages
         self._pages = gpu.upload(b"".join(contents))
-        chunks = {page // CHUNK: 0 for page, _, _ in places}
+        self.zeros = self._pages.address
+        chunks = dict.fromkeys([*(page // CHUNK for page, _, _ in places), *ahead])
         root = np.zeros(CHUNKS, np.uint32)
         for number, chunk in enumerate(chunks, 1):
             root[chunk] = number
         self.table = np.zeros((1 + len(chunks)) * CHUNK, ENTRY)
+        self.table["shared"][CHUNK:] = self.zeros
         for page, number, prot in places:
             entry = self.table[int(root[page // CHUNK]) * CHUNK + page % CHUNK]
-            entry["shared"] = self._pages.address + number * PAGE + (page in private)
-            entry["read"], entry["write"], entry["execute"] = (
-                ALL * bool(prot & p) for p in (Prot.R, Prot.W, Prot.X)
-            )
+            marks = PRIVATE * (page in private) | CODE * bool(prot & Prot.X)
+            entry["shared"] = self.zeros + number * PAGE | marks
+            entry["read"], entry["write"] = (ALL * bool(prot & p) for p in (Prot.R, Prot.W))
+            entry["mapped"] = ALL
         self.root = gpu.upload(root)
         self._chunks = list(chunks)
+
+    def index(self, address: int) -> int:
+        """The index of the entry of an address; one that no page is mapped at, if there is none."""
+        page = (address & (1 << 56) - 1) // PAGE
+        chunk = page // CHUNK
+        return (self._chunks.index(chunk) + 1) * CHUNK + page % CHUNK if chunk in self._chunks else 0
 
     def page(self, index: int) -> int:
         """The number of the page whose entry is at an index of a group's table."""

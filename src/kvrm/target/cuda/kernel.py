@@ -70,7 +70,8 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
         decoders.append(far.decoder(host, f"d{k}", d, near))
     for function in functions:
         size = sum(len(block.instructions) for block in function.blocks)
-        function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
+        if "noinline" not in function.attributes:
+            function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
     handlers = len(functions)
     for k, region in enumerate(regions):
         made_region = DeviceRegion(device, f"region{k}", region)

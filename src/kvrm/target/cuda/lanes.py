@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_worker import Job
 from kvrm.memory import PAGE
-from kvrm.target.cuda.abi import GROUP, PAGES_LEFT, PLAIN, STATE_WORDS, Param
+from kvrm.target.cuda.abi import GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Device
-from kvrm.target.cuda.image import Image
+from kvrm.target.cuda.image import ENTRY, Image
 from kvrm.target.cuda.memory import SLAB_BYTES
+from kvrm.target.cuda.process import DeviceProcess
 
 THREADS = 128
 """Threads of a block."""
@@ -29,13 +31,21 @@ Bytes = npt.NDArray[np.uint8]
 class DeviceLanes:
     """Lanes `numbers` of a job, as they begin. `retired` is counted over all of them."""
 
-    def __init__(self, gpu: Device, code: Code, image: Image, job: Job, numbers: Words) -> None:
-        self._gpu, self._code, self._image = gpu, code, image
+    def __init__(
+        self,
+        gpu: Device,
+        code: Code,
+        image: Image,
+        process: DeviceProcess | None,
+        job: Job,
+        numbers: Words,
+    ) -> None:
+        self._gpu, self._code, self._image, self._process = gpu, code, image, process
         self._lanes = len(numbers)
         groups = -(-self._lanes // GROUP)
         self._padded = groups * GROUP
         self._tables = gpu.allocate(image.table.nbytes * groups)
-        self._states = gpu.allocate(self._padded * STATE_WORDS * 8)
+        self._states = gpu.allocate(self._padded * LANE_WORDS * 8)
         self._column = gpu.allocate(self._padded * 8)
         self._counters = gpu.allocate(24)
         self._outcome = gpu.allocate(self._padded * 17)
@@ -54,6 +64,7 @@ class DeviceLanes:
             Param.SLAB_LIMIT: pages,
             Param.LANES: self._lanes,
             Param.COUNTERS: self._counters.address,
+            Param.PROCESS: process.block.address if process else 0,
         }
         self._params = gpu.upload(np.array([values[p] for p in Param], np.uint64))
         self.begin(job, numbers)
@@ -65,13 +76,17 @@ class DeviceLanes:
         self._tables.repeat(self._image.table.nbytes)
         self._counters.fill(0)
         state, pc = job.snapshot.state
-        words = np.zeros(STATE_WORDS, np.uint64)
+        words = np.zeros(LANE_WORDS, np.uint64)
         words[: layout.EXIT_OFFSET // 8] = np.frombuffer(state, np.uint64)[: layout.EXIT_OFFSET // 8]
         words[layout.PC // 8], words[layout.HORIZON // 8] = pc, job.snapshot.retired
         words[layout.IP // 8] = self._code.slot(pc) | PLAIN
         words[PAGES_LEFT // 8] = self._image.pages_left
+        for word, value in (self._process.words if self._process else {}).items():
+            words[word] = value
         base = self._gpu.upload(words)
         self._launch("begin", base.address, 0, 0)
+        for word, values in self._process.inputs(job, self._lanes) if self._process else ():
+            self.put(8 * word, values)
         which = numbers.astype(np.int64)
         for array, first, step, offset in job.registers:
             column = array.reshape(-1).view(np.uint64)[first // 8 :: step // 8][which]
@@ -124,9 +139,30 @@ class DeviceLanes:
         """Guest memory, lanes x bytes; zeros where nothing is mapped."""
         return self._rows("collect", start, np.zeros((self._lanes, stop - start), np.uint8))
 
+    def outputs(self, stream: int) -> list[bytes]:
+        """What each lane wrote to standard output (0) or error (1)."""
+        lengths = self.get(8 * (Word.STDOUT + stream))
+        ends = np.cumsum(lengths)
+        self._column.write(ends - lengths)
+        together = self._gpu.allocate(int(ends[-1]))
+        self._launch("outputs", stream, self._column.address, together.address)
+        data = together.read(np.empty(together.size, np.uint8)).tobytes()
+        places = ends.tolist()
+        return [data[start:end] for start, end in pairwise([0, *places])]
+
+    def entry(self, lane: int, address: int) -> tuple[bool, bool, bool]:
+        """Whether an address is mapped in a lane, and may be read and written."""
+        index = self._image.index(address)
+        entry = np.empty(1, ENTRY)
+        self._tables.read(entry, (lane // GROUP * len(self._image.table) + index) * ENTRY.itemsize)
+        mapped, read, write = (
+            bool(int(entry[name][0]) >> lane % GROUP & 1) for name in ("mapped", "read", "write")
+        )
+        return mapped, read, write
+
     def state(self, lane: int) -> Words:
-        """All words of one lane's state."""
-        block = np.empty((STATE_WORDS, GROUP), np.uint64)
+        """All words of one lane."""
+        block = np.empty((LANE_WORDS, GROUP), np.uint64)
         self._states.read(block, lane // GROUP * block.nbytes)
         return np.ascontiguousarray(block[:, lane % GROUP])
 

@@ -1,9 +1,9 @@
 """Guest memory on the device: entries for groups, pages that are shared until written, interleaved copies.
 
 An entry is 32 bytes: address of the shared page, address of the slab (0: none yet), and four masks of 32
-bits, one bit for each lane: may read, may write, may execute, has its own copy. The lowest bit of the first
-word is set if the lanes began with a private page there: own copies of it do not count against their limits.
-A slab has the 32 copies of a page interleaved by 8-byte words.
+bits, one bit for each lane: may read, may write, is mapped, has its own copy. Two low bits of the first word
+are marks: PRIVATE if the lanes began with a private page there, so that own copies of it do not count against
+their limits, and CODE if it is executable. A slab has the 32 copies of a page interleaved by 8-byte words.
 
 The entry of an address is found through ROOT, which all groups share: which *chunk* of the group's table, 512
 entries, its 2 MiB have. Chunk 0 is empty, so an address that nothing is mapped at needs no test of its own.
@@ -23,8 +23,10 @@ from kvrm.memory import PAGE, VA_BITS, AccessKind
 from kvrm.target.cuda.abi import PAGES_LEFT, DeviceFunction, Param, pointer
 
 ENTRY = 32
-SHARED, SLAB, READ, WRITE, EXECUTE, OWN = 0, 8, 16, 20, 24, 28
+SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
+PRIVATE, CODE, ADDRESS = 1, 2, -4
+"""Marks in its first word, and the bits of the address."""
 CHUNK = 512
 """Entries of a chunk."""
 SLAB_BYTES = 32 * PAGE
@@ -68,7 +70,7 @@ class Access:
         """Where the first byte of the lane's page is, and how far apart its words are."""
         e = self.e
         slab = e.add(e.load_at(entry, SLAB, I64), e.shl(self._lane, _c(3)))
-        shared = e.and_(e.load_at(entry, SHARED, I64), _c(-2))
+        shared = e.and_(e.load_at(entry, SHARED, I64), _c(ADDRESS))
         return e.select(own, slab, shared), e.select(own, _c(OWN_STRIDE), _c(8))
 
     def place(self, entry: ir.Value, own: ir.Value, offset: ir.Value) -> ir.Value:
@@ -388,13 +390,15 @@ def _build_own(fn: ir.Function) -> None:
     e.position_at_end(no)
     e.ret(ir.Constant(I1, 0))
     e.position_at_end(ask)
-    counts = e.icmp_unsigned("==", e.and_(e.load_at(entry, SHARED, I64), _c(1)), _c(0))
+    marks = e.load_at(entry, SHARED, I64)
+    counts = e.icmp_unsigned("==", e.and_(marks, _c(PRIVATE)), _c(0))
+    code = e.icmp_unsigned("!=", e.and_(marks, _c(CODE)), _c(0))
     pages = e.load(left, typ=I64)
     full = e.and_(counts, e.icmp_unsigned("==", pages, _c(0)))
-    e.cbranch(e.or_(full, a.bit(e.load_at(entry, EXECUTE, I32))), no, may)
+    e.cbranch(e.or_(full, code), no, may)
     e.position_at_end(may)
     base = _slab(e, block, entry, no)
-    shared = e.and_(e.load_at(entry, SHARED, I64), _c(-2))
+    shared = e.and_(e.load_at(entry, SHARED, I64), _c(ADDRESS))
     _copy_page(a, shared, e.add(base, e.shl(lane, _c(3))))
     e.store(e.sub(pages, e.zext(counts, I64)), left)
     bit = e.shl(ir.Constant(I32, 1), e.trunc(lane, I32))

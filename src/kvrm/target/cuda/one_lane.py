@@ -11,7 +11,7 @@ from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, R_BIT, W_BIT
 from kvrm.memory.pages import Buffer as Bytes
-from kvrm.target.cuda.abi import CHUNKS, GROUP, PAGES_LEFT, STATE_WORDS, Param
+from kvrm.target.cuda.abi import CHUNKS, GROUP, LANE_WORDS, PAGES_LEFT, Param
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.image import ENTRY
@@ -33,7 +33,7 @@ class OneLane:
         self._root, self._chunks = np.zeros(CHUNKS, np.uint32), 1
         self._table = np.zeros(MOST_CHUNKS * CHUNK, ENTRY)
         self._device_root, self._device_table = gpu.upload(self._root), gpu.upload(self._table)
-        self._state = gpu.allocate(GROUP * STATE_WORDS * 8, zero=True)
+        self._state = gpu.allocate(GROUP * LANE_WORDS * 8, zero=True)
         self._slabs = gpu.allocate(SLABS * SLAB_BYTES)
         self._counters = gpu.allocate(24)
         self._row = gpu.allocate(PAGE)
@@ -77,7 +77,7 @@ class OneLane:
             self._device_table.write(part, chunk * part.nbytes)
         self._changed.clear()
         self._counters.fill(0)
-        block = np.zeros((STATE_WORDS, GROUP), np.uint64)
+        block = np.zeros((LANE_WORDS, GROUP), np.uint64)
         block[: layout.TABLE_OFFSET // 8, 0] = state.words[: layout.TABLE_OFFSET // 8]
         block[PAGES_LEFT // 8, 0] = SLABS
         self._state.write(block)
@@ -122,6 +122,7 @@ class OneLane:
             Param.SLAB_LIMIT: SLABS,
             Param.LANES: 1,
             Param.COUNTERS: self._counters.address,
+            Param.PROCESS: 0,
         }
         return np.array([values[p] for p in Param], np.uint64)
 

@@ -1,28 +1,31 @@
 """`Lanes` on a GPU: the same inputs, results and ways to run as on the CPU.
 
-A lane that needs the host - for a system call that is not resident, code that changes, an instruction that
-only the reference runs - is taken to the CPU, where a worker goes on with it (`kvrm.machine.lanes_worker`).
+A lane that needs the host - for a system call that is not resident (`kvrm.target.cuda.linux`), code that
+changes, an instruction that only the reference runs - is taken to the CPU, where a worker goes on with it
+(`kvrm.machine.lanes_worker`).
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.machine.lanes import Lanes, Work
-from kvrm.machine.lanes_inputs import Words, offset_of, words_of
+from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults
 from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
 from kvrm.machine.result import STOPS, Fault, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGSEGV
 from kvrm.memory import PAGE, AccessKind, Prot, untagged
-from kvrm.target.cuda.abi import PAGES_LEFT
+from kvrm.target.cuda.abi import GROUP, PAGES_LEFT
 from kvrm.target.cuda.code import Code
-from kvrm.target.cuda.driver import device
+from kvrm.target.cuda.driver import Device, device
 from kvrm.target.cuda.image import Image
 from kvrm.target.cuda.lanes import DeviceLanes
+from kvrm.target.cuda.process import DeviceProcess, chunks_ahead
 from kvrm.target.cuda.profile import find_regions
 
 FIRST_SLICE, LONGEST_SLICE = 1 << 18, 1 << 31
@@ -33,7 +36,12 @@ PROFILED = 1 << 21
 """Instructions of one lane that regions are chosen from."""
 
 
-ENDS = {Reason.BRK: Stop.BRK, Reason.UNDEFINED: Stop.UNDEFINED, Reason.BREAKPOINT: Stop.BREAKPOINT}
+ENDS = {
+    Reason.BRK: Stop.BRK,
+    Reason.UNDEFINED: Stop.UNDEFINED,
+    Reason.BREAKPOINT: Stop.BREAKPOINT,
+    Reason.EXIT: Stop.EXIT,
+}
 AWAY = Reason.UNTRANSLATED
 """In the state of a lane that has gone to the CPU."""
 
@@ -44,6 +52,7 @@ class CudaLanes(Lanes):
     _device: DeviceLanes
     _code: Code
     _memory: LaneMemory
+    _process: DeviceProcess | None
     _of: Job | None = None
     _slice = FIRST_SLICE
     _retired = _going = 0
@@ -64,11 +73,19 @@ class CudaLanes(Lanes):
             return
         self._memory = LaneMemory(self._machine._memory.limit)
         self._memory.restore(job.snapshot.memory)
-        image = Image(gpu, self._memory, job.snapshot.memory.pages)
+        image, self._process = self._new_image(job, gpu)
         interprets = self._machine.engine == "interpreter"
         regions = [] if interprets else find_regions(self._machine, job, 0, PROFILED)
         self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints)
-        self._device, self._of = DeviceLanes(gpu, self._code, image, job, numbers), job
+        self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job, numbers), job
+
+    def _new_image(self, job: Job, gpu: Device) -> tuple[Image, DeviceProcess | None]:
+        origin, snapshot, memory = self._machine._process, job.snapshot.process, self._memory
+        if origin is None:
+            return Image(gpu, memory, job.snapshot.memory.pages), None
+        image = Image(gpu, memory, job.snapshot.memory.pages, chunks_ahead(memory, snapshot))
+        padded = -(-len(self) // GROUP) * GROUP
+        return image, DeviceProcess(gpu, origin, memory, snapshot, image.zeros, padded)
 
     def _run(self, plan: Plan) -> LaneResults:
         job = self._job
@@ -136,7 +153,20 @@ class CudaLanes(Lanes):
             codes[reason] = stop.code
         counted = codes[reasons]
         out.stop[:] = np.where(counted == NOT_RUN, out.stop, counted)
+        exited = reasons == Reason.EXIT
+        if exited.any():
+            out.exit_code[exited] = lanes.get(layout.ADDRESS)[exited]
+        self._fetch_streams(job, reasons != AWAY)
         self._stops = np.where(reasons == AWAY, np.uint8(NOT_RUN), out.stop)
+
+    def _fetch_streams(self, job: Job, here: npt.NDArray[np.bool_]) -> None:
+        """What lanes on the device have written so far."""
+        streams, start = job.outputs.streams, job.snapshot.process
+        for stream, name in enumerate(STREAMS):
+            if streams[name]:
+                before = (start.stdout, start.stderr)[stream]
+                found = zip(here.tolist(), self._device.outputs(stream), streams[name], strict=True)
+                streams[name] = [before + new if is_here else old for is_here, new, old in found]
 
     def _refused(self, lane: int, state: Words) -> bool:
         """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
@@ -144,13 +174,16 @@ class CudaLanes(Lanes):
         It does where it writes to code, and where the device's pool of pages has run out before its limit.
         """
         assert self._job is not None
-        out, regions = self._job.outputs, self._job.snapshot.memory.regions
-        address = untagged(int(state[layout.ADDRESS // 8]))
-        kind, region = AccessKind(int(state[layout.KIND // 8])), regions.find(address)
-        if region is None or not int(region.prot) & kind:
+        out, address = self._job.outputs, untagged(int(state[layout.ADDRESS // 8]))
+        kind, region = (
+            AccessKind(int(state[layout.KIND // 8])),
+            self._job.snapshot.memory.regions.find(address),
+        )
+        mapped, readable, writable = self._device.entry(lane, address)
+        if not (writable if kind is AccessKind.WRITE else readable):
             out.stop[lane] = Stop.FAULT.code
-            out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, region is not None)})
-        elif region.prot & Prot.X or state[PAGES_LEFT // 8]:
+            out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, mapped)})
+        elif state[PAGES_LEFT // 8] or (region is not None and region.prot & Prot.X):
             return False
         else:
             out.stop[lane] = Stop.OUT_OF_MEMORY.code
@@ -163,13 +196,11 @@ class CudaLanes(Lanes):
         if reason == Reason.SVC:
             # the instruction is run again, by an engine whose caller serves it
             pc, retired = pc - 4, retired - 1
-        memory = self._memory
+        memory, stdin = self._memory, None if job.stdin is None else job.stdin[lane]
+        process = None if self._process is None else self._process.replay(lane, words, stdin, pc)
         for page, data in self._device.own_pages(lane):
             memory.poke(page * PAGE, data)
         changes = memory.take_changes()
-        process = (
-            None if self._machine._process is None else (job.snapshot.process, job.stdin and job.stdin[lane])
-        )
         state = words[: layout.EXIT_OFFSET // 8].tobytes(), pc
         job.kept[lane] = Kept(state, changes, process, retired, retired - before)
 

@@ -8,14 +8,18 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, Emitter
 from kvrm.engine.interpreter.abi import Function
-from kvrm.engine.interpreter.slots import OPERAND_BYTES, Reason
+from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
 from kvrm.engine.interpreter.stage import HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.stage import RegionStage
+from kvrm.isa.context import Event
+from kvrm.machine import state as layout
 from kvrm.target.cuda import memory
 from kvrm.target.cuda.abi import PLAIN, PLAIN_ID, DeviceFunction
+from kvrm.target.cuda.linux import resident
+from kvrm.target.cuda.resident import DONE, EXIT
 from kvrm.values import Bits, StagingError
 
 SITES = 4
@@ -49,6 +53,24 @@ class DeviceStage(HandlerStage):
 
     def _refuse(self) -> None:
         self._f.leave(Reason.MEMORY, self._f.ip, self._f.budget)
+
+    def _finish(self) -> None:
+        if self._event is not None and self._event[0] is Event.SVC:
+            self._call_resident()
+        super()._finish()
+
+    def _call_resident(self) -> None:
+        """A system call that is done here ends the handler; any other goes on to leave."""
+        f, e = self._f, self._f.e
+        # a call in the loop itself would cost it registers
+        f.fn.attributes.add("noinline")
+        left = e.sub(f.budget, ir.Constant(I64, 1))
+        retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)
+        verdict = e.call(resident(f.fn.module), [f.state, f.params, retired])
+        with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
+            f.advance(e.at(f.ip, SLOT))
+        with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
+            f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
 
     def _loaded(self, node: StaticNode) -> ir.Value:
         """From the slot's words, which the loop has loaded; aligned, so that none is in two of them."""

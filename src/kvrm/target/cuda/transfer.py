@@ -3,9 +3,10 @@
 `put(params, address, length, rows)` gives each lane its own copy of the pages and its row of bytes there,
 permitted or not; a lane for which the pool has no page left stops before it begins.
 `collect(params, address, length, rows)` copies to rows; what is not mapped reads as zeros.
-`begin(params, words, _, _)` gives each lane the state in `words`; `put_column(params, offset, _, column)` one
-word of the state at that offset, and `get_column` reads it back.
+`begin(params, words, _, _)` gives each lane the words in `words`; `put_column(params, offset, _, column)` one
+word of the lane at that offset, and `get_column` reads it back.
 `outcome(params, reasons, retired, pcs)` tells how lanes stopped, in arrays of bytes, words and words.
+`outputs(params, stream, places, bytes)` copies what each lane wrote to a stream (0: stdout) to its place.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from kvrm.engine.emitter import I1, I8, I32, I64, Emitter
 from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
-from kvrm.target.cuda.abi import GROUP, PAGES_LEFT, PLAIN, STATE_WORDS, Param, pointer
+from kvrm.target.cuda.abi import GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word, pointer
+from kvrm.target.cuda.layout import Fixed
 from kvrm.target.cuda.memory import OWN, SHARED, Access, offset_of, own_function
 
 
@@ -41,7 +43,7 @@ class Thread:
         tables, size, states, lanes = (e.load_at(self.params, 8 * p, I64) for p in words)
         self.table = e.add(tables, e.mul(self.group, size))
         self.state = e.add(
-            states, e.add(e.mul(self.group, _c(GROUP * 8 * STATE_WORDS)), e.shl(self.lane, _c(3)))
+            states, e.add(e.mul(self.group, _c(GROUP * 8 * LANE_WORDS)), e.shl(self.lane, _c(3)))
         )
         first = e.and_(self.number, ir.Constant(I64, -GROUP))
         self.group_exists = e.icmp_unsigned("<", first, lanes)
@@ -54,12 +56,20 @@ def special(module: ir.Module, name: str) -> ir.Function:
     return module.globals.get(full) or ir.Function(module, ir.FunctionType(ir.IntType(32), []), full)
 
 
-KERNELS = ("put", "collect", "begin", "put_column", "get_column", "outcome")
+KERNELS = ("put", "collect", "begin", "put_column", "get_column", "outcome", "outputs")
 
 
 def build(module: ir.Module) -> None:
     """Emit the kernels."""
-    bodies: list[Callable[..., None]] = [_put, _collect, _begin, _put_column, _get_column, _outcome]
+    bodies: list[Callable[..., None]] = [
+        _put,
+        _collect,
+        _begin,
+        _put_column,
+        _get_column,
+        _outcome,
+        _outputs,
+    ]
     for name, body in zip(KERNELS, bodies, strict=True):
         fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
         fn.calling_convention = "ptx_kernel"
@@ -76,7 +86,7 @@ def build(module: ir.Module) -> None:
 
 def _begin(e: Emitter, t: Thread, params: ir.Value, words: ir.Value, *_: ir.Value) -> None:
     source, to = pointer(e, words), pointer(e, t.state)
-    with _loop(e, _c(STATE_WORDS)) as i:
+    with repeat(e, _c(LANE_WORDS)) as i:
         value = e.load_at(source, e.shl(i, _c(3)), I64)
         e.store_at(value, to, e.shl(i, _c(8)))
 
@@ -115,6 +125,19 @@ def _outcome(
     e.store(e.select(none, pc, here), pointer(e, e.add(pcs, words)))
 
 
+def _outputs(
+    e: Emitter, t: Thread, params: ir.Value, stream: ir.Value, places: ir.Value, to: ir.Value
+) -> None:
+    process = pointer(e, e.load_at(t.params, 8 * Param.PROCESS, I64))
+    size = e.load_at(process, 8 * Fixed.OUTPUT_BYTES, I64)
+    base = e.load(e.at(process, e.shl(e.add(stream, _c(Fixed.OUTPUTS)), _c(3))), typ=I64)
+    length = e.load_at(pointer(e, t.state), e.shl(e.add(stream, _c(Word.STDOUT)), _c(8)), I64)
+    source = pointer(e, e.add(base, e.mul(t.number, size)))
+    place = pointer(e, e.add(to, e.load_at(pointer(e, places), e.shl(t.number, _c(3)), I64)))
+    with repeat(e, length) as i:
+        e.store(e.load(e.at(source, i), typ=I8), e.at(place, i))
+
+
 def _access(e: Emitter, t: Thread) -> Access:
     root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
     return Access(e, root, pointer(e, t.table), t.lane)
@@ -124,7 +147,7 @@ def _put(
     e: Emitter, t: Thread, params: ir.Value, address: ir.Value, length: ir.Value, rows: ir.Value
 ) -> None:
     a, row, end = _access(e, t), e.add(rows, e.mul(t.number, length)), e.append_basic_block("end")
-    with _loop(e, length) as i:
+    with repeat(e, length) as i:
         at = e.add(address, i)
         entry = a.entry(at)
         left = pointer(e, e.add(t.state, _c(32 * PAGES_LEFT)))
@@ -151,7 +174,7 @@ def _collect(
     e: Emitter, t: Thread, params: ir.Value, address: ir.Value, length: ir.Value, rows: ir.Value
 ) -> None:
     a, row = _access(e, t), e.add(rows, e.mul(t.number, length))
-    with _loop(e, length) as i:
+    with repeat(e, length) as i:
         at = e.add(address, i)
         entry = a.entry(at)
         mapped = e.icmp_unsigned("!=", e.load_at(entry, SHARED, I64), _c(0))
@@ -171,15 +194,17 @@ def _collect(
 
 
 @contextmanager
-def _loop(e: Emitter, count: ir.Value) -> Iterator[ir.Value]:
-    """What is emitted inside runs with 0, 1 ... below `count`, at least once."""
-    start, loop, done = e.block, e.append_basic_block("loop"), e.append_basic_block("after")
+def repeat(e: Emitter, count: ir.Value) -> Iterator[ir.Value]:
+    """What is emitted inside runs with 0, 1 ... below `count`."""
+    start = e.block
+    loop, body, done = (e.append_basic_block(name) for name in ("loop", "body", "after"))
     e.branch(loop)
     e.position_at_end(loop)
     i = e.phi(I64)
     i.add_incoming(_c(0), start)
+    e.cbranch(e.icmp_unsigned("<", i, count), body, done)
+    e.position_at_end(body)
     yield i
-    more = e.add(i, _c(1))
-    i.add_incoming(more, e.block)
-    e.cbranch(e.icmp_unsigned("<", more, count), loop, done)
+    i.add_incoming(e.add(i, _c(1)), e.block)
+    e.branch(loop)
     e.position_at_end(done)

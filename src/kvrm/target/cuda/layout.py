@@ -1,0 +1,66 @@
+"""Where things are that system calls in the kernel and the host agree on."""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+
+ARGUMENTS = 6
+RECORD = 8 * (ARGUMENTS + 2)
+"""Bytes of a record of a lane's log: number, result, arguments."""
+DESCRIPTORS = 64
+"""Descriptors that are known here, counted from 0."""
+STAT_BYTES = 128
+RANDOM_MOST = 1024
+"""32-bit words of the seeded generator that the kernel has."""
+LINK = b"/proc/self/exe"
+"""The one symbolic link that is known here: programs read it as they start."""
+PATH_WORDS = 512
+
+
+class Stream(IntEnum):
+    """What a descriptor is."""
+
+    OTHER = 0  # for the CPU
+    NONE = auto()
+    INPUT = auto()
+    STDOUT = auto()
+    STDERR = auto()
+
+
+class Fixed(IntEnum):
+    """Words of the block that `Param.PROCESS` points to, the same for all lanes; arrays follow."""
+
+    PID = 0
+    UID = auto()
+    GID = auto()
+    HEAP_START = auto()
+    ZEROS = auto()  # address of the page of zeros
+    OUTPUTS = auto()  # address of the lanes' buffers of standard output
+    ERRORS = auto()  # of standard error
+    OUTPUT_BYTES = auto()  # of one lane in each of them
+    LOG = auto()  # address of the lanes' logs
+    RECORDS = auto()  # how many fit into one
+    LINK_BYTES = auto()  # of the target of LINK; 0: not known
+    CWD_BYTES = auto()  # of the current directory's path, with the zero at its end
+    PENDING = auto()  # signals
+
+
+KINDS = max(Fixed) + 1
+"""For each descriptor, a `Stream`."""
+FLAGS = KINDS + DESCRIPTORS
+"""Its status flags."""
+CLOEXEC = FLAGS + DESCRIPTORS
+STATS = CLOEXEC + DESCRIPTORS
+"""`struct stat` of INPUT, STDOUT and STDERR."""
+LIMITS = STATS + 3 * STAT_BYTES // 8
+"""`struct rlimit` of each resource."""
+UTSNAME = LIMITS + 2 * 16
+TARGET = UTSNAME + 49
+"""Where LINK leads."""
+CWD = TARGET + PATH_WORDS
+NAME = CWD + PATH_WORDS
+"""16 bytes: what prctl says."""
+ACTIONS = NAME + 2
+"""`struct sigaction` of signals 1 to 64."""
+RANDOM = ACTIONS + 64 * 4
+PROCESS_WORDS = RANDOM + RANDOM_MOST // 2

@@ -1,0 +1,438 @@
+"""The system calls that the kernel does itself: `kvrm.linux.calls` again, for the cases that each takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I8, I32, I64
+from kvrm.linux import abi
+from kvrm.linux.calls.time import CPU, MONOTONIC, REAL
+from kvrm.linux.errno import Errno
+from kvrm.linux.layout import BILLION
+from kvrm.linux.process import LONGEST_SLEEP
+from kvrm.linux.signals import UNBLOCKABLE
+from kvrm.memory import PAGE, VA_BITS
+from kvrm.target.cuda import linux_memory
+from kvrm.target.cuda.abi import Word, pointer
+from kvrm.target.cuda.layout import (
+    ACTIONS,
+    CLOEXEC,
+    CWD,
+    FLAGS,
+    LIMITS,
+    LINK,
+    NAME,
+    RANDOM,
+    RANDOM_MOST,
+    STAT_BYTES,
+    STATS,
+    TARGET,
+    UTSNAME,
+    Fixed,
+    Stream,
+)
+from kvrm.target.cuda.resident import (
+    LARGEST,
+    NUMBERS,
+    SOME_FIXED,
+    Build,
+    Call,
+    build_resident,
+    const,
+)
+from kvrm.target.cuda.transfer import repeat
+
+UTSNAME_BYTES = 390
+PIECES = 16
+"""Buffers of a readv or writev."""
+SLEEP_MOST = 1 << 30
+"""Seconds of a sleep."""
+
+
+# -- the process -----------------------------------------------------------------------------------------
+def _number(value: int) -> Build:
+    """A call that always has this result."""
+    return lambda c: c.ret(value)
+
+
+def _fixed(word: Fixed) -> Build:
+    """A call whose result is the same for all lanes."""
+    return lambda c: c.ret(c.fixed(word))
+
+
+def _set_robust_list(c: Call) -> None:
+    c.fail_if(c.e.not_(c.equal(c.x(1), 24)), Errno.EINVAL)
+    c.ret(0)
+
+
+def _futex(c: Call) -> None:
+    command = c.e.and_(c.x(1, "u"), const(~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)))
+    c.fail_if(c.has(c.x(0), 3), Errno.EINVAL)
+    for known in (abi.FUTEX_WAKE, abi.FUTEX_WAKE_BITSET, abi.FUTEX_REQUEUE):
+        c.ret_if(c.equal(command, known), 0)
+    c.refuse()
+
+
+def _prlimit64(c: Call) -> None:
+    pid = c.x(0, "i")
+    c.refuse_unless(c.e.or_(c.equal(pid, 0), c.equal(pid, c.fixed(Fixed.PID))))
+    c.refuse_unless(c.equal(c.x(2), 0))
+    _limit(c, c.x(1, "u"), c.x(3))
+
+
+def _getrlimit(c: Call) -> None:
+    c.refuse_if(c.equal(c.x(1), 0))
+    _limit(c, c.x(0, "u"), c.x(1))
+
+
+def _limit(c: Call, resource: ir.Value, to: ir.Value) -> None:
+    c.fail_if(c.e.not_(c.below(resource, abi.RLIM_NLIMITS)), Errno.EINVAL)
+    c.ret_if(c.equal(to, 0), 0)
+    c.write(to, 16, c.place(LIMITS, c.e.shl(resource, const(1))))
+    c.ret(0)
+
+
+def _uname(c: Call) -> None:
+    c.write(c.x(0), UTSNAME_BYTES, c.place(UTSNAME))
+    c.ret(0)
+
+
+def _getrandom(c: Call) -> None:
+    """The bytes of `Random.randbytes`: whole words, and the high bytes of another one."""
+    e, address, count, flags = c.e, c.x(0), c.x(1), c.x(2, "u")
+    both = c.equal(e.and_(flags, const(6)), 6)
+    c.fail_if(e.or_(c.has(flags, ~abi.GRND_FLAGS), both), Errno.EINVAL)
+    c.refuse_unless(c.below(count, 4 * RANDOM_MOST))
+    words, taken = e.lshr(e.add(count, const(3)), const(2)), c.get(Word.RANDOM)
+    c.refuse_unless(c.below(e.add(words, taken), RANDOM_MOST + 1))
+    _require_writable(c, address, count)
+    data = c.local(1)
+    with repeat(e, words) as i:
+        word = e.load_at(c.place(RANDOM), e.shl(e.add(taken, i), const(2)), I32)
+        left = e.sub(count, e.shl(i, const(2)))
+        size = e.select(c.below(left, 4), left, const(4))
+        unused = e.trunc(e.shl(e.sub(const(4), size), const(3)), I32)
+        e.store(e.lshr(word, unused), data)
+        c.write(e.add(address, e.shl(i, const(2))), size, data)
+    c.put(Word.RANDOM, e.add(taken, words))
+    c.ret(count)
+
+
+def _require_writable(c: Call, address: ir.Value, size: ir.Value) -> None:
+    e = c.e
+    c.refuse_unless(e.and_(c.below(address, 1 << VA_BITS), c.below(size, LARGEST)))
+    end = e.add(e.add(address, size), const(PAGE - 1))
+    c.refuse_if(c.has(c.examine(e.and_(address, const(-PAGE)), e.and_(end, const(-PAGE))), SOME_FIXED))
+
+
+def _rt_sigaction(c: Call) -> None:
+    e, number, signal, new, old = c.e, NUMBERS["rt_sigaction"], c.x(0, "i"), c.x(1), c.x(2)
+    c.refuse_unless(e.and_(c.equal(c.x(3), 8), c.below(e.sub(signal, const(1)), abi.NSIG)))
+    c.refuse_if(e.or_(c.equal(signal, abi.SIGKILL), c.equal(signal, abi.SIGSTOP)))
+    c.require_room_in_log()
+    before = [c.fixed(ACTIONS + i, e.shl(e.sub(signal, const(1)), const(2))) for i in range(4)]
+    found = c.local(4)
+    _store_words(c, found, before)
+    with repeat(e, c.get(Word.LOGGED)) as i:
+        record = c.record(i)
+        same = c.equal(e.load_at(record, 16, I64), signal)
+        with e.if_then(e.and_(c.equal(e.load_at(record, 0, I64), number), same)):
+            _store_words(c, found, [e.load_at(record, 24 + 8 * k, I64) for k in range(4)])
+    given = c.local(4)
+    with e.if_then(e.not_(c.equal(new, 0))):
+        c.read(new, 32, given)
+    with e.if_then(e.not_(c.equal(old, 0))):
+        c.write(old, 32, found)
+    with e.if_then(e.not_(c.equal(new, 0))):
+        c.log(number, const(0), signal, *(e.load_at(given, 8 * k, I64) for k in range(4)))
+    c.ret(0)
+
+
+def _store_words(c: Call, to: ir.Value, words: list[ir.Value]) -> None:
+    for i, word in enumerate(words):
+        c.e.store_at(word, to, 8 * i)
+
+
+def _prctl(c: Call) -> None:
+    c.refuse_unless(c.equal(c.x(0, "u"), abi.PR_GET_NAME))
+    c.write(c.x(1), 16, c.place(NAME))
+    c.ret(0)
+
+
+def _getcwd(c: Call) -> None:
+    e, size = c.e, c.fixed(Fixed.CWD_BYTES)
+    c.refuse_if(e.or_(c.equal(size, 0), c.below(c.x(1), size)))
+    c.write(c.x(0), size, c.place(CWD))
+    c.ret(size)
+
+
+def _rt_sigprocmask(c: Call) -> None:
+    e, how, new, old, before = c.e, c.x(0, "i"), c.x(1), c.x(2), c.get(Word.BLOCKED)
+    c.refuse_unless(c.equal(c.x(3), 8))
+    c.refuse_unless(c.equal(c.fixed(Fixed.PENDING), 0))
+    mask = c.local(1)
+    e.store(before, mask)
+    with e.if_then(e.not_(c.equal(new, 0))):
+        c.refuse_unless(c.below(how, abi.SIG_SETMASK + 1))
+        c.read(new, 8, mask)
+        given = e.load(mask, typ=I64)
+        fewer = e.select(c.equal(how, abi.SIG_UNBLOCK), e.and_(before, e.not_(given)), given)
+        after = e.select(c.equal(how, abi.SIG_BLOCK), e.or_(before, given), fewer)
+        e.store(e.and_(after, const(~UNBLOCKABLE)), mask)
+    with e.if_then(e.not_(c.equal(old, 0))):
+        c.write_words(old, before)
+    c.put(Word.BLOCKED, e.load(mask, typ=I64))
+    c.ret(0)
+
+
+# -- time ------------------------------------------------------------------------------------------------
+def _clock_gettime(c: Call) -> None:
+    _write_time(c, c.x(1), _now(c, c.x(0, "i")), 1)
+    c.ret(0)
+
+
+def _clock_getres(c: Call) -> None:
+    _now(c, c.x(0, "i"))
+    c.ret_if(c.equal(c.x(1), 0), 0)
+    c.write_words(c.x(1), const(0), const(1))
+    c.ret(0)
+
+
+def _gettimeofday(c: Call) -> None:
+    e, zone = c.e, c.x(1)
+    with e.if_then(e.not_(c.equal(c.x(0), 0))):
+        _write_time(c, c.x(0), c.realtime(), 1000)
+    with e.if_then(e.not_(c.equal(zone, 0))):
+        c.write_words(zone, const(0))
+    c.ret(0)
+
+
+def _nanosleep(c: Call) -> None:
+    e = c.e
+    seconds, ns = c.read_words(c.x(0), 2)
+    c.refuse_unless(e.and_(c.below(seconds, SLEEP_MOST), c.below(ns, BILLION)))
+    slept = e.add(e.add(c.get(Word.SKIPPED), e.mul(seconds, const(BILLION))), ns)
+    c.refuse_unless(c.below(slept, LONGEST_SLEEP))
+    c.put(Word.SKIPPED, slept)
+    c.ret(0)
+
+
+def _now(c: Call, clock: ir.Value) -> ir.Value:
+    """The time of a clock; EINVAL if there is none."""
+    e = c.e
+    c.fail_if(e.not_(c.below(clock, 64)), Errno.EINVAL)
+    real, monotonic, cpu = (
+        c.has(e.lshr(const(sum(1 << k for k in clocks)), clock), 1) for clocks in (REAL, MONOTONIC, CPU)
+    )
+    c.fail_if(e.not_(e.or_(e.or_(real, monotonic), cpu)), Errno.EINVAL)
+    return e.select(real, c.realtime(), e.select(monotonic, c.uptime(), c.retired))
+
+
+def _write_time(c: Call, to: ir.Value, ns: ir.Value, unit: int) -> None:
+    """Seconds, and the rest in units of so many nanoseconds."""
+    rest = c.e.urem(ns, const(BILLION))
+    c.write_words(to, c.e.udiv(ns, const(BILLION)), c.e.udiv(rest, const(unit)))
+
+
+# -- descriptors -----------------------------------------------------------------------------------------
+def _read(c: Call) -> None:
+    with _reading(c) as at:
+        _take(c, at, c.x(1), c.x(2))
+
+
+def _readv(c: Call) -> None:
+    with _reading(c) as at:
+        _each_buffer(c, lambda address, size: _take(c, at, address, size))
+
+
+@contextmanager
+def _reading(c: Call) -> Iterator[ir.Value]:
+    """Yields where it is kept how far the input has been read; the result is how much that is further."""
+    e = c.e
+    c.fail_if(e.not_(c.equal(c.stream(c.x(0, "i")), Stream.INPUT)), Errno.EBADF)
+    at, before = c.local(1), c.get(Word.INPUT)
+    e.store(before, at)
+    yield at
+    after = e.load(at, typ=I64)
+    c.put(Word.INPUT, after)
+    c.ret(e.sub(after, before))
+
+
+def _take(c: Call, at: ir.Value, address: ir.Value, size: ir.Value) -> None:
+    """Read into one buffer."""
+    e, source = c.e, c.e.load(at, typ=I64)
+    left = e.sub(c.get(Word.INPUT_END), source)
+    count = e.select(c.below(left, size), left, size)
+    _require_writable(c, address, count)
+    with c.pieces(address, count) as (to, done, length):
+        c.write(to, length, pointer(e, e.add(source, done)))
+    e.store(e.add(source, count), at)
+
+
+def _write(c: Call) -> None:
+    with _writing(c) as (kind, at):
+        _append(c, kind, at, c.x(1), c.x(2))
+
+
+def _writev(c: Call) -> None:
+    with _writing(c) as (kind, at):
+        _each_buffer(c, lambda address, size: _append(c, kind, at, address, size))
+
+
+@contextmanager
+def _writing(c: Call) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Yields which stream it is and where its length is kept; the result is how much that grows."""
+    e, kind = c.e, c.stream(c.x(0, "i"))
+    c.fail_if(c.equal(kind, Stream.INPUT), Errno.EBADF)
+    which = e.sub(kind, const(Stream.STDOUT))
+    at, before = c.local(1), c.get(Word.STDOUT, which)
+    e.store(before, at)
+    yield which, at
+    after = e.load(at, typ=I64)
+    c.put(Word.STDOUT, after, which)
+    c.ret(e.sub(after, before))
+
+
+def _append(c: Call, which: ir.Value, at: ir.Value, address: ir.Value, size: ir.Value) -> None:
+    """Write one buffer."""
+    e, used, room = c.e, c.e.load(at, typ=I64), c.fixed(Fixed.OUTPUT_BYTES)
+    c.refuse_if(c.below(e.sub(room, used), size))
+    base = c.fixed(Fixed.OUTPUTS, which)
+    with c.pieces(address, size) as (source, done, length):
+        c.read(source, length, c.buffer(base, room, e.add(used, done)))
+    e.store(e.add(used, size), at)
+
+
+def _each_buffer(c: Call, use: Callable[[ir.Value, ir.Value], None]) -> None:
+    """For each buffer of an iovec array, which is read before any of them is touched."""
+    e, count, vector = c.e, c.x(2), c.local(2 * PIECES)
+    c.refuse_unless(c.below(e.sub(count, const(1)), PIECES))
+    c.read(c.x(1), e.shl(count, const(4)), vector)
+    with repeat(e, count) as i:
+        piece = e.at(vector, e.shl(i, const(4)))
+        use(e.load_at(piece, 0, I64), e.load_at(piece, 8, I64))
+
+
+def _fstat(c: Call) -> None:
+    _status(c, c.x(0, "i"), c.x(1))
+
+
+def _newfstatat(c: Call) -> None:
+    e, name = c.e, c.local(1)
+    c.refuse_unless(c.equal(c.x(3, "u"), abi.AT_EMPTY_PATH))
+    e.store(const(0), name)
+    c.read(c.x(1), 1, name)
+    c.refuse_unless(c.equal(e.load(name, typ=I64), 0))
+    _status(c, c.x(0, "i"), c.x(2))
+
+
+def _status(c: Call, fd: ir.Value, to: ir.Value) -> None:
+    e, kind = c.e, c.stream(fd)
+    index = e.mul(e.sub(kind, const(Stream.INPUT)), const(STAT_BYTES // 8))
+    c.write(to, STAT_BYTES, c.place(STATS, index))
+    c.ret(0)
+
+
+def _ioctl(c: Call) -> None:
+    request = c.x(1, "u")
+    c.stream(c.x(0, "i"))
+    for known in (abi.FIOCLEX, abi.FIONCLEX, abi.FIONBIO, abi.FIONREAD):
+        c.refuse_if(c.equal(request, known))
+    c.ret(-Errno.ENOTTY)
+
+
+def _fcntl(c: Call) -> None:
+    fd, command = c.x(0, "i"), c.x(1, "u")
+    c.stream(fd)
+    c.ret_if(c.equal(command, abi.F_GETFD), c.fixed(CLOEXEC, fd))
+    c.ret_if(c.equal(command, abi.F_GETFL), c.e.or_(c.fixed(FLAGS, fd), const(abi.O_LARGEFILE)))
+    c.refuse()
+
+
+def _lseek(c: Call) -> None:
+    c.stream(c.x(0, "i"))
+    c.ret(-Errno.ESPIPE)
+
+
+def _close(c: Call) -> None:
+    fd = c.x(0, "i")
+    c.stream(fd)
+    c.put(Word.CLOSED, c.e.or_(c.get(Word.CLOSED), c.e.shl(const(1), fd)))
+    c.ret(0)
+
+
+def _sendfile(c: Call) -> None:
+    """Never from standard input, which is no file with offsets."""
+    source, sink = c.stream(c.x(1, "i")), c.stream(c.x(0, "i"))
+    bad = c.e.or_(c.e.not_(c.equal(source, Stream.INPUT)), c.equal(sink, Stream.INPUT))
+    c.fail_if(bad, Errno.EBADF)
+    c.ret(-Errno.EINVAL)
+
+
+def _readlinkat(c: Call) -> None:
+    e, size, length, name = c.e, c.x(3, "i"), c.fixed(Fixed.LINK_BYTES), c.local(2)
+    text = LINK + b"\0"
+    c.read(c.x(1), len(text), name)
+    for i, byte in enumerate(text):
+        same = e.icmp_unsigned("==", e.load_at(name, i, I8), ir.Constant(I8, byte))
+        c.refuse_unless(same)
+    c.refuse_unless(e.icmp_signed(">", size, const(0)))
+    count = e.select(c.below(length, size), length, size)
+    c.refuse_unless(c.below(const(0), count))
+    c.write(c.x(2), count, c.place(TARGET))
+    c.ret(count)
+
+
+CALLS: Mapping[int, Build] = {
+    NUMBERS[name]: build
+    for name, build in {
+        "brk": linux_memory.brk,
+        "clock_getres": _clock_getres,
+        "clock_gettime": _clock_gettime,
+        "close": _close,
+        "fcntl": _fcntl,
+        "fstat": _fstat,
+        "futex": _futex,
+        "getcwd": _getcwd,
+        "getegid": _fixed(Fixed.GID),
+        "geteuid": _fixed(Fixed.UID),
+        "getgid": _fixed(Fixed.GID),
+        "getpid": _fixed(Fixed.PID),
+        "getppid": _number(1),
+        "getrandom": _getrandom,
+        "getrlimit": _getrlimit,
+        "gettid": _fixed(Fixed.PID),
+        "gettimeofday": _gettimeofday,
+        "getuid": _fixed(Fixed.UID),
+        "ioctl": _ioctl,
+        "lseek": _lseek,
+        "madvise": linux_memory.madvise,
+        "mmap": linux_memory.mmap,
+        "mprotect": linux_memory.mprotect,
+        "munmap": linux_memory.munmap,
+        "nanosleep": _nanosleep,
+        "newfstatat": _newfstatat,
+        "prlimit64": _prlimit64,
+        "prctl": _prctl,
+        "read": _read,
+        "readlinkat": _readlinkat,
+        "readv": _readv,
+        "rt_sigaction": _rt_sigaction,
+        "rt_sigprocmask": _rt_sigprocmask,
+        "sched_yield": _number(0),
+        "sendfile": _sendfile,
+        "set_robust_list": _set_robust_list,
+        "set_tid_address": _fixed(Fixed.PID),
+        "uname": _uname,
+        "write": _write,
+        "writev": _writev,
+    }.items()
+}
+
+
+def resident(module: ir.Module) -> ir.Function:
+    """The module's function `resident`."""
+    return module.globals.get("resident") or build_resident(module, CALLS)

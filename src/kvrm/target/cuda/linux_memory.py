@@ -1,0 +1,124 @@
+"""The system calls that change a lane's mappings: page-table entries, the lane's words, and its log."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from kvrm.linux import abi
+from kvrm.linux.loader import MMAP_TOP
+from kvrm.memory import PAGE, VA_BITS, Prot
+from kvrm.target.cuda.abi import Word
+from kvrm.target.cuda.layout import Fixed
+from kvrm.target.cuda.resident import (
+    KEEP,
+    LARGEST,
+    MAP,
+    NUMBERS,
+    SOME_CODE,
+    SOME_HOLE,
+    SOME_MAPPED,
+    SOME_OTHER,
+    Call,
+    const,
+)
+
+
+def brk(c: Call) -> None:
+    """Move the end of the heap, over pages that nothing else has."""
+    e, address, old = c.e, c.x(0), c.get(Word.HEAP_END)
+    low, high = c.below(address, c.fixed(Fixed.HEAP_START)), c.below(const((1 << VA_BITS) - PAGE), address)
+    c.ret_if(e.or_(low, high), old)
+    c.require_room_in_log()
+    before, after = _page_up(c, old), _page_up(c, address)
+    grows = c.below(before, after)
+    start, end = e.select(grows, before, after), e.select(grows, after, before)
+    found = c.examine(start, end)
+    c.refuse_if(c.has(found, SOME_OTHER | SOME_CODE))
+    c.ret_if(e.and_(grows, c.has(found, SOME_MAPPED)), old)
+    c.change(start, end, e.select(grows, const(Prot.R | Prot.W | MAP), const(0)))
+    c.put(Word.HEAP_END, address)
+    c.log(NUMBERS["brk"], address)
+    c.ret(address)
+
+
+def mmap(c: Call) -> None:
+    """New memory below all other: where it goes unless there is a hole that is large enough."""
+    e, length, flags = c.e, c.x(1), c.x(3, "u")
+    kind = abi.MAP_TYPE | abi.MAP_ANONYMOUS | abi.MAP_FIXED | abi.MAP_FIXED_NOREPLACE
+    c.refuse_unless(c.equal(e.and_(flags, const(kind)), abi.MAP_PRIVATE | abi.MAP_ANONYMOUS))
+    c.refuse_if(e.or_(c.has(c.x(0), -1), c.has(c.x(5), PAGE - 1)))
+    c.refuse_unless(c.below(e.sub(length, const(1)), LARGEST))
+    c.require_room_in_log()
+    length, end = _page_up(c, length), c.get(Word.LOWEST)
+    c.refuse_unless(c.below(c.get(Word.HOLES), length))
+    start = e.sub(end, length)
+    c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
+    c.change(start, end, e.or_(e.and_(c.x(2), const(Prot.R | Prot.W)), const(MAP)))
+    c.put(Word.LOWEST, start)
+    c.log(NUMBERS["mmap"], start)
+    c.ret(start)
+
+
+def munmap(c: Call) -> None:
+    """Remove mappings that can be put back: memory that was zeros before it was written."""
+    e = c.e
+    start, end = _range(c)
+    lowest = c.get(Word.LOWEST)
+    c.refuse_if(e.or_(c.below(start, lowest), c.below(const(MMAP_TOP), end)))
+    c.require_room_in_log()
+    c.refuse_if(c.has(c.examine(start, end), SOME_OTHER | SOME_CODE))
+    c.change(start, end, 0)
+    c.put(Word.HOLES, e.add(c.get(Word.HOLES), e.sub(end, start)))
+    with e.if_then(c.equal(start, lowest)):
+        _raise_lowest(c)
+    c.log(NUMBERS["munmap"], const(0))
+    c.ret(0)
+
+
+def _raise_lowest(c: Call) -> None:
+    """LOWEST to the first page that is mapped."""
+    e = c.e
+    loop, look, step, done = (e.append_basic_block(name) for name in ("loop", "look", "step", "done"))
+    e.branch(loop)
+    e.position_at_end(loop)
+    at = c.get(Word.LOWEST)
+    e.cbranch(c.below(at, MMAP_TOP), look, done)
+    e.position_at_end(look)
+    e.cbranch(c.has(c.examine(at, e.add(at, const(PAGE))), SOME_MAPPED), done, step)
+    e.position_at_end(step)
+    c.put(Word.LOWEST, e.add(at, const(PAGE)))
+    c.put(Word.HOLES, e.sub(c.get(Word.HOLES), const(PAGE)))
+    e.branch(loop)
+    e.position_at_end(done)
+
+
+def mprotect(c: Call) -> None:
+    """Change permissions, but not those of code."""
+    start, end = _range(c)
+    c.require_room_in_log()
+    c.refuse_if(c.has(c.examine(start, end), SOME_HOLE | SOME_CODE))
+    c.change(start, end, c.e.or_(c.e.and_(c.x(2), const(Prot.R | Prot.W)), const(MAP | KEEP)))
+    c.log(NUMBERS["mprotect"], const(0))
+    c.ret(0)
+
+
+def madvise(c: Call) -> None:
+    """Advice that may be ignored."""
+    advice = c.x(2, "i")
+    ignored = sum(1 << k for k in abi.MADV_KNOWN if k != abi.MADV_DONTNEED)
+    _range(c)
+    c.refuse_unless(c.below(advice, 64))
+    c.refuse_unless(c.has(c.e.lshr(const(ignored), advice), 1))
+    c.ret(0)
+
+
+def _page_up(c: Call, address: ir.Value) -> ir.Value:
+    return c.e.and_(c.e.add(address, const(PAGE - 1)), const(-PAGE))
+
+
+def _range(c: Call) -> tuple[ir.Value, ir.Value]:
+    """The pages of a range; none, or what starts inside a page, is for the CPU."""
+    e, start, length = c.e, c.x(0), c.x(1)
+    c.refuse_if(c.has(start, PAGE - 1))
+    c.refuse_unless(e.and_(c.below(start, 1 << VA_BITS), c.below(e.sub(length, const(1)), LARGEST)))
+    return start, e.add(start, _page_up(c, length))

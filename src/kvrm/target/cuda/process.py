@@ -1,0 +1,247 @@
+"""The process of lanes on the device: what the kernel must know of it, its streams, the way to the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from kvrm.errors import HostError
+from kvrm.linux import layout
+from kvrm.linux.abi import NSIG
+from kvrm.linux.calls.process import UNAME
+from kvrm.linux.errno import Failure
+from kvrm.linux.files.nodes import Symlink
+from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.paths import resolve
+from kvrm.linux.files.streams import BytesInput, Capture
+from kvrm.linux.lane import LaneProcess
+from kvrm.linux.layout import SIGACTION, U64
+from kvrm.linux.loader import MMAP_TOP
+from kvrm.linux.process import Process
+from kvrm.linux.signals import Action
+from kvrm.linux.snapshot import Snapshot
+from kvrm.linux.syscall_table import TABLE
+from kvrm.machine.lanes_inputs import Words
+from kvrm.machine.lanes_worker import Job
+from kvrm.machine.state import State
+from kvrm.memory import PAGE, VA_BITS, Memory
+from kvrm.target.cuda.abi import Word
+from kvrm.target.cuda.driver import Device
+from kvrm.target.cuda.layout import (
+    ACTIONS,
+    CLOEXEC,
+    CWD,
+    DESCRIPTORS,
+    FLAGS,
+    KINDS,
+    LIMITS,
+    LINK,
+    NAME,
+    PROCESS_WORDS,
+    RANDOM,
+    RANDOM_MOST,
+    RECORD,
+    STAT_BYTES,
+    STATS,
+    TARGET,
+    UTSNAME,
+    Fixed,
+    Stream,
+)
+from kvrm.target.cuda.memory import CHUNK
+
+RECORDS = 64
+"""Calls that a lane's log has room for."""
+AHEAD = 4
+"""Chunks that heap and mappings may grow into."""
+OUTPUT_MOST, OUTPUT_LEAST = 1 << 20, 1 << 12
+"""Bytes of a stream that a lane can write before it goes to the CPU."""
+OUTPUT_PART = 0.1
+"""The part of the free device memory that these may take."""
+ROOM = 1 << 30
+"""A hole of so many bytes is what mappings grow into."""
+
+
+def lowest_mapping(memory: Memory) -> tuple[int, int]:
+    """Where mappings begin, and the bytes of the holes between them."""
+    at, holes = MMAP_TOP, 0
+    for region in reversed([r for r in memory.regions() if r.start < MMAP_TOP]):
+        gap = max(0, at - region.end)
+        if gap >= ROOM:
+            break
+        at, holes = region.start, holes + gap
+    return at, holes
+
+
+def chunks_ahead(memory: Memory, process: Snapshot) -> list[int]:
+    """The chunks that lanes may map pages in, besides those where something is mapped."""
+    heap, low = process.fields["heap_end"] // PAGE // CHUNK, (lowest_mapping(memory)[0] - 1) // PAGE // CHUNK
+    last = (1 << VA_BITS) // PAGE // CHUNK - 1
+    return [k for k in (*range(heap, heap + AHEAD), *range(low, low - AHEAD, -1)) if 0 < k < last]
+
+
+class DeviceProcess:
+    """The process that lanes begin with, at `snapshot`; `memory` is at the same moment."""
+
+    def __init__(
+        self, gpu: Device, origin: Process, memory: Memory, snapshot: Snapshot, zeros: int, lanes: int
+    ) -> None:
+        self._gpu, self._snapshot = gpu, snapshot
+        self._process = LaneProcess(origin, memory, State(), snapshot)
+        process = self._process.current()
+        room = int(gpu.free_bytes * OUTPUT_PART / 2 / lanes) & -8
+        self._room = max(OUTPUT_LEAST, min(room, OUTPUT_MOST))
+        self._outputs = [gpu.allocate(self._room * lanes) for _ in range(2)]
+        self._log = gpu.allocate(RECORDS * RECORD * lanes)
+        block = _block(process, snapshot)
+        block[Fixed.ZEROS], block[Fixed.LOG], block[Fixed.RECORDS] = zeros, self._log.address, RECORDS
+        block[Fixed.OUTPUTS : Fixed.OUTPUTS + 2] = [buffer.address for buffer in self._outputs]
+        block[Fixed.OUTPUT_BYTES] = self._room
+        self.block = gpu.upload(block)
+        self._rest = _rest_of_input(process)
+        lowest, holes = lowest_mapping(memory)
+        self.words = {
+            Word.SKIPPED: process.skipped,
+            Word.BLOCKED: process.signals.blocked,
+            Word.HEAP_END: process.heap_end,
+            Word.LOWEST: lowest,
+            Word.HOLES: holes,
+        }
+
+    def inputs(self, job: Job, lanes: int) -> Iterator[tuple[Word, Words]]:
+        """The words that tell each lane where its input is."""
+        texts = job.stdin
+        if texts is None:
+            lengths, starts = np.full(lanes, len(self._rest), np.uint64), np.zeros(lanes, np.uint64)
+        else:
+            lengths = np.fromiter(map(len, texts), np.uint64, lanes)
+            starts = np.cumsum(lengths) - lengths
+        self._input = self._gpu.upload(self._rest if texts is None else b"".join(texts))
+        self._starts = starts + np.uint64(self._input.address)
+        yield Word.INPUT, self._starts
+        yield Word.INPUT_END, self._starts + lengths
+
+    def replay(self, lane: int, words: Words, stdin: bytes | None, pc: int) -> tuple[Snapshot, bytes | None]:
+        """What a worker needs to go on with a lane; `memory` is then mapped as the lane has it."""
+        self._process.begin(self._snapshot, stdin)
+        same = all(words[word] == value for word, value in self._first(lane).items())
+        if not same:
+            process = self._process.current()
+            self._repeat_calls(process, lane, int(words[Word.LOGGED]), pc)
+            self._repeat_streams(process, lane, words)
+            process.skipped, process.signals.blocked = int(words[Word.SKIPPED]), int(words[Word.BLOCKED])
+            if words[Word.RANDOM]:
+                process.random.getrandbits(32 * int(words[Word.RANDOM]))
+        return self._process.saved()
+
+    def _first(self, lane: int) -> dict[Word, int]:
+        """The words that a lane begins with."""
+        none = dict.fromkeys((Word.STDOUT, Word.STDERR, Word.CLOSED, Word.RANDOM, Word.LOGGED), 0)
+        return {**none, **self.words, Word.INPUT: int(self._starts[lane])}
+
+    def _repeat_calls(self, process: Process, lane: int, count: int, pc: int) -> None:
+        records = np.empty((count, RECORD // 8), np.uint64)
+        self._log.read(records, lane * RECORDS * RECORD)
+        for record in records:
+            call, expected = TABLE[int(record[0])], int(record[1])
+            if call.name == "rt_sigaction":
+                process.signals.actions[int(record[2])] = Action(*record[3:7].tolist())
+                continue
+            result = call.handler(process, *call.decode(record[2:].tobytes())) & U64
+            if result != expected:
+                raise HostError(
+                    f"{call.name} gave {expected:#x} on the device and {result:#x} on the CPU",
+                    pc=pc,
+                    word=None,
+                    disassembly=None,
+                    advice="this is a fault of KVRM, please report it with the program and this line",
+                )
+
+    def _repeat_streams(self, process: Process, lane: int, words: Words) -> None:
+        source = _input_of(process)
+        if source is not None:
+            source.read(process, int(words[Word.INPUT] - self._starts[lane]))
+        for stream, captured in enumerate((process.stdout, process.stderr)):
+            written = np.empty(int(words[Word.STDOUT + stream]), np.uint8)
+            captured += self._outputs[stream].read(written, lane * self._room).tobytes()
+        for fd in range(DESCRIPTORS):
+            if int(words[Word.CLOSED]) >> fd & 1:
+                process.close(fd)
+
+
+def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
+    """What `Param.PROCESS` points to, but for addresses of the device."""
+    block = np.zeros(PROCESS_WORDS, np.uint64)
+    raw = block.view(np.uint8)
+
+    def put(word: int, data: bytes) -> None:
+        raw[8 * word : 8 * word + len(data)] = np.frombuffer(data, np.uint8)
+
+    who, link = process.credentials, _target_of_link(process)
+    block[Fixed.PID], block[Fixed.UID], block[Fixed.GID] = process.pid, who.uid, who.gid
+    block[Fixed.HEAP_START], block[Fixed.PENDING] = process.heap_start, process.signals.pending
+    block[Fixed.LINK_BYTES] = len(link)
+    put(TARGET, link)
+    directory = process.cwd.path() + b"\0"
+    if len(directory) <= PAGE:
+        block[Fixed.CWD_BYTES] = len(directory)
+        put(CWD, directory)
+    put(NAME, process.name.ljust(16, b"\0"))
+    actions = [process.signals.action(signal) for signal in range(1, NSIG + 1)]
+    put(ACTIONS, b"".join(SIGACTION.pack(a.handler, a.flags, a.restorer, a.mask) for a in actions))
+    put(UTSNAME, layout.utsname(UNAME))
+    put(LIMITS, b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(16)))
+    put(RANDOM, _random_words(snapshot))
+    block[KINDS : KINDS + DESCRIPTORS] = Stream.NONE
+    for fd, descriptor in process.descriptors.items():
+        if fd < DESCRIPTORS:
+            kind = _kind(descriptor.file)
+            block[KINDS + fd], block[FLAGS + fd], block[CLOEXEC + fd] = (
+                kind,
+                descriptor.file.flags,
+                descriptor.cloexec,
+            )
+            if kind is not Stream.OTHER:
+                put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(descriptor.file.stat()))
+    return block
+
+
+def _kind(file: OpenFile) -> Stream:
+    if isinstance(file, BytesInput):
+        return Stream.INPUT
+    if isinstance(file, Capture):
+        return Stream.STDOUT if file.number == 1 else Stream.STDERR
+    return Stream.OTHER
+
+
+def _random_words(snapshot: Snapshot) -> bytes:
+    """The next 32-bit words of the generator, from which `Random.randbytes` takes its bytes."""
+    random = Random()
+    random.setstate(snapshot.random)
+    return random.getrandbits(32 * RANDOM_MOST).to_bytes(4 * RANDOM_MOST, "little")
+
+
+def _target_of_link(process: Process) -> bytes:
+    """Where LINK leads; nothing if it is none."""
+    try:
+        node = resolve(process, process.cwd, LINK, follow=False).existing()
+        return node.text(process) if isinstance(node, Symlink) else b""
+    except (Failure, OSError):
+        return b""
+
+
+def _input_of(process: Process) -> BytesInput | None:
+    files = (descriptor.file for descriptor in process.descriptors.values())
+    return next((file for file in files if isinstance(file, BytesInput)), None)
+
+
+def _rest_of_input(process: Process) -> bytes:
+    source = _input_of(process)
+    if source is None:
+        return b""
+    data = source.read(process, source.available() or 0)
+    source.unread(data)
+    return data

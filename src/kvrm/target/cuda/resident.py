@@ -1,0 +1,344 @@
+"""System calls in the kernel: what the code of each is written with, and the one function that chooses.
+
+`resident(state, params, retired)` does the call that the registers ask for, exactly as `kvrm.linux.calls`
+would, or nothing: then the lane goes to the CPU, which does it. What a call changes is in the lane's own
+words (`Word`), in its buffers, and in its log, from which `kvrm.target.cuda.process` makes a process on the
+CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I32, I64, PTR, Emitter
+from kvrm.linux.errno import Errno
+from kvrm.linux.layout import BILLION
+from kvrm.linux.process import EPOCH
+from kvrm.linux.syscall_table import TABLE
+from kvrm.machine import state as layout
+from kvrm.memory import PAGE, VA_BITS
+from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, pointer
+from kvrm.target.cuda.layout import ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
+from kvrm.target.cuda.memory import CODE, MAPPED, OWN, READ, SHARED, WRITE, Access, local_words, slow_function
+from kvrm.target.cuda.transfer import Thread, repeat
+
+NUMBERS = {row.name: number for number, row in TABLE.items()}
+"""Of system calls, by name."""
+LEAVE, DONE, EXIT = 0, 1, 2
+"""What `resident` returns: nothing was done; the result is in x0; the exit code is in ADDRESS."""
+NOT_HERE = 1 << 63
+"""In place of the result of a call that must be done on the CPU."""
+LARGEST = 1 << 26
+"""Bytes of the largest range of addresses that a call changes here."""
+BUILDS = ir.FunctionType(I64, [PTR, I64, I64])
+"""Arguments: state, parameters, instructions retired."""
+SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED = (1 << i for i in range(5))
+"""Bits of what pages are: mapped, not mapped, not zeros before they are written, code, not writable."""
+MAP, KEEP = 4, 8
+"""Bits of what pages become, besides those of `Prot`: mapped; what was written to them stays."""
+
+
+def const(value: int) -> ir.Constant:
+    """A 64-bit constant."""
+    return ir.Constant(I64, value & (1 << 64) - 1)
+
+
+class Call:
+    """A system call under construction: the machine as its code sees it, and the ways to end."""
+
+    def __init__(self, module: ir.Module, name: str) -> None:
+        self.fn = ir.Function(module, BUILDS, name)
+        self.fn.linkage = "internal"
+        self.e = Emitter(self.fn.append_basic_block("entry"))
+        self.state, self.block, self.retired = self.fn.args
+        self.thread = Thread(self.e, self.block)
+        self._process = pointer(self.e, self.e.load_at(self.thread.params, 8 * Param.PROCESS, I64))
+
+    # -- values ----------------------------------------------------------------------------------------------
+    def x(self, number: int, kind: str = "n") -> ir.Value:
+        """An argument; i is signed and u unsigned 32 bits, all others 64."""
+        raw = self.e.load_at(self.state, 8 * number, I64)
+        if kind == "n":
+            return raw
+        return (self.e.sext if kind == "i" else self.e.zext)(self.e.trunc(raw, I32), I64)
+
+    def get(self, word: Word, index: ir.Value | int = 0) -> ir.Value:
+        """One of the lane's own words, or one of those behind it."""
+        return self.e.load(self._own(word, index), typ=I64)
+
+    def put(self, word: Word, value: ir.Value, index: ir.Value | int = 0) -> None:
+        """Set one of them."""
+        self.e.store(value, self._own(word, index))
+
+    def _own(self, word: Word, index: ir.Value | int) -> ir.Value:
+        behind = const(index) if isinstance(index, int) else index
+        offset = self.e.mul(self.e.add(behind, const(word)), const(256))
+        return self.e.at(pointer(self.e, self.thread.state), offset)
+
+    def fixed(self, first: int, index: ir.Value | int = 0) -> ir.Value:
+        """A word that is the same for all lanes."""
+        return self.e.load(self.place(first, index), typ=I64)
+
+    def place(self, first: int, index: ir.Value | int = 0) -> ir.Value:
+        """Where such a word is."""
+        behind = const(index) if isinstance(index, int) else index
+        return self.e.at(self._process, self.e.mul(self.e.add(behind, const(first)), const(8)))
+
+    def buffer(self, base: ir.Value, size: ir.Value, at: ir.Value) -> ir.Value:
+        """Byte `at` of the lane's part of buffers of `size` bytes that begin at `base`."""
+        e = self.e
+        return pointer(e, e.add(base, e.add(e.mul(self.thread.number, size), at)))
+
+    def local(self, words: int) -> ir.Value:
+        """The address of words of the thread's own."""
+        with self.e.goto_entry_block():
+            return local_words(self.e, words)
+
+    def uptime(self) -> ir.Value:
+        """CLOCK_MONOTONIC."""
+        return self.e.add(self.retired, self.get(Word.SKIPPED))
+
+    def realtime(self) -> ir.Value:
+        """CLOCK_REALTIME."""
+        return self.e.add(self.uptime(), const(EPOCH * BILLION))
+
+    # -- conditions ------------------------------------------------------------------------------------------
+    def equal(self, a: ir.Value, b: ir.Value | int) -> ir.Value:
+        """Whether two words are equal."""
+        return self.e.icmp_unsigned("==", a, const(b) if isinstance(b, int) else b)
+
+    def below(self, a: ir.Value, b: ir.Value | int) -> ir.Value:
+        """Whether `a` is less than `b`, unsigned."""
+        return self.e.icmp_unsigned("<", a, const(b) if isinstance(b, int) else b)
+
+    def has(self, value: ir.Value, bits: int) -> ir.Value:
+        """Whether any of these bits is set."""
+        return self.e.not_(self.equal(self.e.and_(value, const(bits)), 0))
+
+    # -- ways to end -----------------------------------------------------------------------------------------
+    def ret(self, value: ir.Value | int) -> None:
+        """The result."""
+        self.e.ret(const(value) if isinstance(value, int) else value)
+
+    def refuse(self) -> None:
+        """The CPU must do it."""
+        self.ret(NOT_HERE)
+
+    def ret_if(self, condition: ir.Value, value: ir.Value | int) -> None:
+        """The result, if the condition holds."""
+        end, after = self.e.append_basic_block("end"), self.e.append_basic_block("after")
+        self.e.cbranch(condition, end, after)
+        self.e.position_at_end(end)
+        self.ret(value)
+        self.e.position_at_end(after)
+
+    def refuse_if(self, condition: ir.Value) -> None:
+        """The CPU must do it."""
+        self.ret_if(condition, NOT_HERE)
+
+    def refuse_unless(self, condition: ir.Value) -> None:
+        """The CPU must do it, unless the condition holds."""
+        self.refuse_if(self.e.not_(condition))
+
+    def fail_if(self, condition: ir.Value, errno: Errno) -> None:
+        """The call fails."""
+        self.ret_if(condition, -errno)
+
+    # -- guest memory ----------------------------------------------------------------------------------------
+    def read(self, address: ir.Value, size: ir.Value | int, to: ir.Value) -> None:
+        """Copy 1 to `PAGE` bytes from the guest."""
+        self._copy("read_slow", address, size, to)
+
+    def write(self, address: ir.Value, size: ir.Value | int, source: ir.Value) -> None:
+        """Copy 1 to `PAGE` bytes to the guest, all or nothing."""
+        self._copy("write_slow", address, size, source)
+
+    def _copy(self, name: str, address: ir.Value, size: ir.Value | int, data: ir.Value) -> None:
+        length = const(size) if isinstance(size, int) else size
+        t = self.thread
+        arguments = [self.state, self.block, t.table, t.lane, address, length, data]
+        self.refuse_unless(self.equal(self.e.call(slow_function(self.fn.module, name), arguments), 0))
+
+    def write_words(self, address: ir.Value, *words: ir.Value) -> None:
+        """Write 64-bit words to the guest."""
+        data = self.local(len(words))
+        for i, word in enumerate(words):
+            self.e.store_at(word, data, 8 * i)
+        self.write(address, 8 * len(words), data)
+
+    def read_words(self, address: ir.Value, count: int) -> list[ir.Value]:
+        """Read 64-bit words of the guest."""
+        data = self.local(count)
+        self.read(address, 8 * count, data)
+        return [self.e.load_at(data, 8 * i, I64) for i in range(count)]
+
+    @contextmanager
+    def pieces(self, address: ir.Value, size: ir.Value) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+        """For each page of a range: first address, bytes before it, bytes in it. Refused if it has a tag."""
+        e = self.e
+        end = e.add(address, size)
+        self.refuse_unless(e.and_(self.below(address, 1 << VA_BITS), self.below(size, 1 << VA_BITS)))
+        first, last = e.lshr(address, const(12)), e.lshr(e.add(end, const(PAGE - 1)), const(12))
+        with repeat(e, e.select(self.equal(size, 0), const(0), e.sub(last, first))) as i:
+            page = e.shl(e.add(first, i), const(12))
+            at = e.select(self.below(page, address), address, page)
+            following = e.add(page, const(PAGE))
+            stop = e.select(self.below(end, following), end, following)
+            yield at, e.sub(at, address), e.sub(stop, at)
+
+    def examine(self, start: ir.Value, end: ir.Value) -> ir.Value:
+        """What the pages of a range are: SOME_..."""
+        self.refuse_if(self.e.or_(self.below(const(1 << VA_BITS), end), self.below(end, start)))
+        self.refuse_unless(self.below(self.e.sub(end, start), LARGEST + 1))
+        return self.e.call(_examine(self.fn.module), [self.block, start, end])
+
+    def change(self, start: ir.Value, end: ir.Value, become: ir.Value | int) -> None:
+        """Set what the pages of a range are: bits of `Prot`, MAP and KEEP."""
+        become = const(become) if isinstance(become, int) else become
+        self.e.call(
+            _change(self.fn.module), [self.block, start, end, become, self.e.at(self.state, PAGES_LEFT)]
+        )
+
+    # -- descriptors -----------------------------------------------------------------------------------------
+    def stream(self, fd: ir.Value) -> ir.Value:
+        """What a descriptor is, a `Stream`; EBADF if it is none, and those of files are for the CPU."""
+        self.refuse_unless(self.below(fd, DESCRIPTORS))
+        kind = self.fixed(KINDS, fd)
+        self.refuse_if(self.equal(kind, Stream.OTHER))
+        shut = self.has(self.e.lshr(self.get(Word.CLOSED), fd), 1)
+        self.fail_if(self.e.or_(shut, self.equal(kind, Stream.NONE)), Errno.EBADF)
+        return kind
+
+    # -- the log ---------------------------------------------------------------------------------------------
+    def require_room_in_log(self) -> None:
+        """Refused if nothing more can be logged."""
+        self.refuse_unless(self.below(self.get(Word.LOGGED), self.fixed(Fixed.RECORDS)))
+
+    def log(self, number: int, result: ir.Value, *arguments: ir.Value) -> None:
+        """Note a call that the CPU will have to repeat, if it takes the lane; the arguments, unless given."""
+        e, used = self.e, self.get(Word.LOGGED)
+        words = arguments or [self.x(i) for i in range(ARGUMENTS)]
+        for i, value in enumerate([const(number), result, *words]):
+            e.store_at(value, self.record(used), 8 * i)
+        self.put(Word.LOGGED, e.add(used, const(1)))
+
+    def record(self, index: ir.Value) -> ir.Value:
+        """Where a record of the log is: number, result, arguments."""
+        e = self.e
+        size = e.mul(self.fixed(Fixed.RECORDS), const(RECORD))
+        return self.buffer(self.fixed(Fixed.LOG), size, e.mul(index, const(RECORD)))
+
+
+Build = Callable[[Call], None]
+
+
+def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function:
+    """Emit `resident` with these calls by number."""
+    c = Call(module, "resident")
+    c.fn.attributes.add("noinline")
+    e = c.e
+    c.ret_if(c.equal(e.load_at(c.thread.params, 8 * Param.PROCESS, I64), 0), LEAVE)
+    leave, unknown, end, done = (e.append_basic_block(name) for name in ("leave", "unknown", "end", "done"))
+    switch = e.switch(e.trunc(c.x(8), I32), unknown)
+    results: list[tuple[ir.Value, ir.Block]] = [(const(-Errno.ENOSYS), unknown)]
+    for number, row in TABLE.items():
+        case = e.append_basic_block(row.name)
+        switch.add_case(ir.Constant(I32, number), case)
+        e.position_at_end(case)
+        if row.name in ("exit", "exit_group"):
+            e.branch(end)
+        elif number in calls:
+            body = Call(module, f"sys_{row.name}")
+            calls[number](body)
+            results.append((e.call(body.fn, list(c.fn.args)), e.block))
+            e.branch(done)
+        else:
+            e.branch(leave)
+    e.position_at_end(unknown)
+    e.branch(done)
+    e.position_at_end(leave)
+    e.ret(const(LEAVE))
+    e.position_at_end(end)
+    e.store_at(e.and_(c.x(0), const(0xFF)), c.state, layout.ADDRESS)
+    e.ret(const(EXIT))
+    e.position_at_end(done)
+    result = e.phi(I64)
+    for value, block in results:
+        result.add_incoming(value, block)
+    c.ret_if(c.equal(result, NOT_HERE), LEAVE)
+    e.store_at(result, c.state, 0)
+    e.ret(const(DONE))
+    return c.fn
+
+
+def _examine(module: ir.Module) -> ir.Function:
+    """`examine(params, start, end)`: what the pages of a range are."""
+    if "examine" in module.globals:
+        return module.globals["examine"]
+    fn, e, t, a = _range_function(module, "examine", I64, [I64, I64, I64])
+    _, start, end = fn.args
+    process = pointer(e, e.load_at(t.params, 8 * Param.PROCESS, I64))
+    zeros = e.load_at(process, 8 * Fixed.ZEROS, I64)
+    found = local_words(e, 1)
+    e.store(const(0), found)
+    with _pages(e, start, end) as page:
+        entry = a.entry(e.shl(page, const(12)))
+        mapped, writable = (a.bit(e.load_at(entry, at, I32)) for at in (MAPPED, WRITE))
+        shared = e.load_at(entry, SHARED, I64)
+        other = e.icmp_unsigned("!=", shared, zeros)
+        is_code = e.icmp_unsigned("!=", e.and_(shared, const(CODE)), const(0))
+        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable))
+        bits = e.load(found, typ=I64)
+        for i, test in enumerate(tests):
+            bits = e.or_(bits, e.shl(e.zext(test, I64), const(i)))
+        e.store(bits, found)
+    e.ret(e.load(found, typ=I64))
+    return fn
+
+
+def _change(module: ir.Module) -> ir.Function:
+    """`change(params, start, end, become, left)`: set the lane's bits in the entries of a range.
+
+    It may have as many more pages (the word at `left`) as it had copies there.
+    """
+    if "change" in module.globals:
+        return module.globals["change"]
+    fn, e, t, a = _range_function(module, "change", ir.VoidType(), [I64] * 4 + [PTR])
+    _, start, end, become, left = fn.args
+    lane = e.trunc(t.lane, I32)
+    bit = e.shl(ir.Constant(I32, 1), lane)
+    with _pages(e, start, end) as page:
+        entry = a.entry(e.shl(page, const(12)))
+        # other lanes of the group change their bits at the same time
+        for i, mask in enumerate((READ, WRITE, MAPPED)):
+            on = e.and_(e.trunc(e.lshr(become, const(i)), I32), ir.Constant(I32, 1))
+            e.atomic_rmw("and", e.at(entry, mask), e.not_(bit), "monotonic")
+            e.atomic_rmw("or", e.at(entry, mask), e.shl(on, lane), "monotonic")
+        drop = e.icmp_unsigned("==", e.and_(become, const(KEEP)), const(0))
+        with e.if_then(drop):
+            before = e.atomic_rmw("and", e.at(entry, OWN), e.not_(bit), "monotonic")
+            e.store(e.add(e.load(left, typ=I64), e.zext(a.bit(before), I64)), left)
+    e.ret_void()
+    return fn
+
+
+def _range_function(
+    module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type]
+) -> tuple[ir.Function, Emitter, Thread, Access]:
+    fn = ir.Function(module, ir.FunctionType(result, arguments), name)
+    fn.linkage = "internal"
+    fn.attributes.add("noinline")
+    e = Emitter(fn.append_basic_block("entry"))
+    t = Thread(e, fn.args[0])
+    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
+    return fn, e, t, Access(e, root, pointer(e, t.table), t.lane)
+
+
+@contextmanager
+def _pages(e: Emitter, start: ir.Value, end: ir.Value) -> Iterator[ir.Value]:
+    first = e.lshr(start, const(12))
+    with repeat(e, e.sub(e.lshr(end, const(12)), first)) as i:
+        yield e.add(first, i)

@@ -1,0 +1,409 @@
+"""System calls that the device does itself, against the same lanes on the CPU (see `test_cuda`)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import device_on_host
+import kvrm
+from kvrm import Stop
+from kvrm.linux.syscall_table import TABLE
+from kvrm.machine.lanes_worker import Job
+from kvrm.target.cuda import kernel, process, runner
+from kvrm.target.cuda.ptx import compile_ptx
+
+COMPILER = "aarch64-linux-gnu-gcc"
+SOURCE = Path(__file__).with_name("cuda_calls.c")
+NUMBERS = {row.name: number for number, row in TABLE.items()} | {"load": 1000, "store": 1001, "spin": 1002}
+KEEP = (*(f"x{i}" for i in range(31)), "sp", "nzcv", "v0", "stdout", "stderr")
+READ, WRITE, EXECUTE = 1, 2, 4
+ANONYMOUS = 0x22
+PAGE = 4096
+
+Op = tuple[str, *tuple[int, ...]]
+
+
+@pytest.fixture(params=device_on_host.PLACES, autouse=True)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the device's code runs."""
+    device_on_host.use(request.param, monkeypatch)
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
+    """Lanes that went to the CPU, each with the name of the call that it went for."""
+    found: list[tuple[int, str]] = []
+    take = runner.CudaLanes._take_away
+
+    def spy(self: Any, job: Job, lane: int, *rest: int) -> None:
+        take(self, job, lane, *rest)
+        number = struct.unpack_from("<Q", job.kept[lane].state[0], 64)[0]
+        found.append((lane, TABLE[number].name if number in TABLE else str(number)))
+
+    monkeypatch.setattr(runner.CudaLanes, "_take_away", spy)
+    yield found
+
+
+@pytest.fixture(scope="session")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which(COMPILER) is None:
+        pytest.skip(f"{COMPILER} is missing (Debian package gcc-aarch64-linux-gnu)")
+    program = tmp_path_factory.mktemp("cuda") / "calls"
+    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-mgeneral-regs-only", "-fno-builtin"]
+    subprocess.run([COMPILER, *options, SOURCE, "-o", program], check=True)
+    return program
+
+
+def script(ops: list[Op]) -> bytes:
+    """Operations as the program reads them."""
+    return b"".join(struct.pack("<7Q", NUMBERS.get(name, 999), *_six(arguments)) for name, *arguments in ops)
+
+
+def _six(arguments: list[int]) -> list[int]:
+    return [a & (1 << 64) - 1 for a in arguments] + [0] * (6 - len(arguments))
+
+
+def result(number: int, offset: int = 0) -> int:
+    """An argument: the result of operation `number`, and something added."""
+    return 1 << 56 | number << 48 | offset
+
+
+def scratch(offset: int = 0) -> int:
+    """An argument: an address in the program's scratch memory."""
+    return 2 << 56 | offset
+
+
+def run(target: str, program: Path, budgets: tuple[int | None, ...] = (None,), **options: Any) -> Any:
+    lanes = options.pop("lanes", None) or len(options["stdin"])
+    m = kvrm.Machine(program, target=target, lanes=lanes, **options)
+    m.lanes.keep = KEEP
+    for budget in budgets:
+        results = m.run(max_instructions=budget)
+    return results
+
+
+def same(program: Path, **options: Any) -> Any:
+    """The results of lanes on the device, which are those of the CPU."""
+    a, b = run("cpu", program, **options), run("cuda", program, **options)
+    for lane in range(len(a)):
+        one, other = a.lane(lane), b.lane(lane)
+        facts = [
+            (r.stop, r.exit_code, r.signal, r.retired, r.pc, r.fault, r.stdout, r.stderr)
+            for r in (one, other)
+        ]
+        assert facts[0] == facts[1], lane
+    for name in a.registers:
+        assert a.registers[name].tolist() == b.registers[name].tolist(), name
+    return b
+
+
+# -- whole programs --------------------------------------------------------------------------------------
+def test_examples(examples: Path, away: list[tuple[int, str]]) -> None:
+    lines = [b"1 + 2\n", b"3 * 4\n", b"1 / 0\n", b"", b"(\n"]
+    assert same(examples / "expression", stdin=lines).stdout[:2] == [b"3\n", b"12\n"]
+    same(examples / "sha256", stdin=[b"abc", b"", b"x" * 10_000])
+    same(examples / "sha256", stdin=b"abc", lanes=3)
+    same(examples / "primes", args=["50"], lanes=2)
+    same(examples / "expression", stdin=lines, budgets=(50, 1, 1, 100, None))
+    assert not away
+
+
+BUSYBOX = [["sha256sum"], ["wc"], ["sort", "-r"], ["awk", "{n += NF; print $1} END {print n}"], ["cat"]]
+
+
+@pytest.mark.parametrize("args", BUSYBOX)
+def test_busybox(guest_root: Path, args: list[str], away: list[tuple[int, str]]) -> None:
+    from guests.fetch import program
+
+    inputs = [b"one two\nthree 4\n" * 5, b"b\na\nc\n" * 20, b"", b"x" * 5000]
+    results = same(program(guest_root, "busybox"), args=args, stdin=inputs)
+    assert results.stops == {Stop.EXIT: 4} and not away
+
+
+def test_a_fork(examples: Path, away: list[tuple[int, str]]) -> None:
+    found = []
+    for target in ("cpu", "cuda"):
+        m = kvrm.Machine(examples / "expression", stdin=b"1 + 2\n", target=target)
+        m.run(max_instructions=20)
+        whole = m.fork(2).run().stdout
+        lanes = m.fork(2)
+        lanes.stdin = [b" * 5\n", b"0 + 6\n"]
+        found.append((whole, lanes.run().stdout))
+    assert found[0] == found[1] and not away
+
+
+def test_output_before_the_fork(examples: Path, away: list[tuple[int, str]]) -> None:
+    m = kvrm.Machine(examples / "primes", args=["50"], target="cuda")
+    while not m.run(max_instructions=50).stdout:
+        pass
+    assert set(m.fork(3).run().stdout) == {m.run().stdout} and not away
+
+
+# -- calls by name ---------------------------------------------------------------------------------------
+def mapping(length: int, prot: int = READ | WRITE) -> Op:
+    return "mmap", 0, length, prot, ANONYMOUS, -1, 0
+
+
+SIMPLE: dict[str, list[Op]] = {
+    "identity": [(n,) for n in "getpid gettid getppid getuid geteuid getgid getegid sched_yield".split()],
+    "start": [
+        ("set_tid_address", scratch()),
+        ("set_robust_list", scratch(), 24),
+        ("set_robust_list", scratch(), 23),
+        ("rseq", scratch(), 32),
+        ("prctl", 16, scratch()),
+        ("getcwd", scratch(64), 4096),
+        ("uname", scratch(5000)),
+        ("write", 1, scratch(), 6000),
+        ("futex", scratch(), 1, 1),
+        ("futex", scratch(), 129, 1),
+    ],
+    "limits": [
+        ("prlimit64", 0, 3, 0, scratch()),
+        ("prlimit64", 0, 7, 0, scratch(16)),
+        ("prlimit64", 0, 16, 0, scratch()),
+        ("getrlimit", 4, scratch(32)),
+        ("write", 1, scratch(), 48),
+    ],
+    "clocks": [
+        *(("clock_gettime", clock, scratch(16 * clock)) for clock in range(13)),
+        ("clock_gettime", -1, scratch()),
+        ("clock_getres", 1, scratch(300)),
+        ("clock_getres", 10, scratch(300)),
+        ("gettimeofday", scratch(320), scratch(340)),
+        ("store", scratch(400), 2),
+        ("store", scratch(409), 77),
+        ("nanosleep", scratch(400), 0),
+        ("spin", 1234),
+        ("clock_gettime", 0, scratch(420)),
+        ("clock_gettime", 2, scratch(440)),
+        ("write", 1, scratch(), 500),
+    ],
+    "random": [
+        ("getrandom", scratch(), 8, 1),
+        ("getrandom", scratch(9), 5, 0),
+        ("getrandom", scratch(20), 0, 0),
+        ("getrandom", scratch(21), 3, 2),
+        ("getrandom", scratch(4000), 300, 0),
+        ("getrandom", scratch(), 1, 6),
+        ("getrandom", scratch(), 1, 8),
+        ("write", 1, scratch(), 4400),
+    ],
+    "signals": [
+        ("store", scratch(), 0x10),
+        ("store", scratch(32), 0x20),
+        ("rt_sigprocmask", 0, scratch(), scratch(64), 8),
+        ("rt_sigprocmask", 1, scratch(), scratch(72), 8),
+        ("rt_sigprocmask", 2, scratch(32), scratch(80), 8),
+        ("rt_sigprocmask", 9, 0, scratch(88), 8),
+        ("rt_sigaction", 2, scratch(), scratch(96), 8),
+        ("rt_sigaction", 2, scratch(32), scratch(128), 8),
+        ("rt_sigaction", 3, scratch(32), 0, 8),
+        ("rt_sigaction", 2, 0, scratch(160), 8),
+        ("write", 1, scratch(), 200),
+    ],
+    "streams": [
+        *(("fstat", fd, scratch(128 * fd)) for fd in range(4)),
+        ("newfstatat", 1, scratch(1000), scratch(512), 0x1000),
+        ("write", 1, scratch(), 700),
+        ("ioctl", 1, 0x5401, scratch()),
+        ("ioctl", 9, 0x5401, scratch()),
+        *(("fcntl", fd, command) for fd in range(4) for command in (1, 3)),
+        ("lseek", 0, 0, 1),
+        ("lseek", 5, 0, 1),
+        ("sendfile", 1, 0, 0, 100),
+        ("sendfile", 0, 0, 0, 100),
+        ("write", 0, scratch(), 3),
+        ("read", 1, scratch(), 3),
+        ("read", 7, scratch(), 3),
+        ("write", 2, scratch(), 3),
+        ("write", 2, scratch(4090), 5000),
+        ("write", 1, scratch(), 0),
+        ("close", 2),
+        ("write", 2, scratch(), 3),
+        ("close", 2),
+    ],
+    "heap": [
+        ("brk", 0),
+        ("brk", result(0, 100)),
+        ("brk", result(0, 10 * PAGE)),
+        ("store", result(0, 9 * PAGE), 5),
+        ("load", result(0, 9 * PAGE)),
+        ("brk", result(0, 5 * PAGE)),
+        ("brk", result(0, 12 * PAGE)),
+        ("load", result(0, 9 * PAGE)),
+        ("brk", 5),
+        ("brk", -1),
+        ("mprotect", result(0, PAGE), PAGE, READ),
+        ("load", result(0, PAGE)),
+        ("store", result(0, PAGE), 1),
+    ],
+    "mappings": [
+        mapping(3 * PAGE),
+        mapping(1),
+        mapping(PAGE, READ),
+        ("store", result(0, 5000), 3),
+        ("store", result(1), 4),
+        ("munmap", result(2), 1),
+        ("munmap", result(1), PAGE),
+        mapping(2 * PAGE),
+        ("load", result(7)),
+        ("munmap", result(0), PAGE),
+        mapping(2 * PAGE),
+        ("load", result(0, 5000)),
+        ("mprotect", result(0, PAGE), PAGE, 0),
+        ("madvise", result(0, PAGE), PAGE, 3),
+        ("madvise", result(0, PAGE), PAGE, 8),
+        ("load", result(0, 5000)),
+    ],
+    "fault": [mapping(PAGE, READ), ("load", result(0)), ("store", result(0), 1)],
+    "lost": [mapping(PAGE), ("munmap", result(0), PAGE), ("load", result(0))],
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_resident(calls: Path, name: str, away: list[tuple[int, str]]) -> None:
+    same(calls, stdin=[script(SIMPLE[name]), script(SIMPLE[name][::2])])
+    assert not away
+
+
+def test_vectors(calls: Path, away: list[tuple[int, str]]) -> None:
+    """An iovec array of two, made of what the input brings."""
+    ops: list[Op] = [mapping(PAGE), ("read", 0, scratch(), 32), ("read", 0, scratch(100), 10)]
+    ops += [("writev", 1, scratch(), 2), ("readv", 0, scratch(), 2), ("readv", 1, scratch(), 2)]
+    ops += [("writev", 2, scratch(), 0), ("writev", 5, scratch(), 1)]
+    # the address of `scratch` is not known here: take that of the mapping, which is the same in every run
+    address = int.from_bytes(run("cpu", calls, stdin=[script([mapping(PAGE)])]).stdout[0][:8], "little")
+    data = struct.pack("<4Q", address, 5, address + 100, 7) + b"0123456789"
+    text = script(ops[:2]) + data[:32] + script(ops[2:3]) + data[32:]
+    text += script(ops[3:5]) + b"abcdefghijkl" + script(ops[3:4]) + script(ops[5:6])
+    same(calls, stdin=[text])
+    assert not away
+    same(calls, stdin=[text + script(ops[6:])])
+
+
+NOT_RESIDENT: list[Op] = [
+    ("openat", -100, scratch(60_000), 0, 0),
+    ("mmap", result(8), PAGE, READ, ANONYMOUS | 0x10, -1, 0),
+    ("mremap", result(8), PAGE, 3 * PAGE, 1),
+    ("munmap", result(8, 1), PAGE),
+    ("munmap", scratch(), PAGE),
+    ("mprotect", scratch(), 1 << 40, READ),
+    ("madvise", result(8), PAGE, 4),
+    ("write", 1, 8, 8),
+    ("write", 1, scratch(65_000), 10_000_000),
+    ("read", 0, 8, 8),
+    ("read", 0, result(8, PAGE - 8), 30),
+    ("dup", 1),
+    ("getrandom", scratch(), 5000, 0),
+    ("rt_sigaction", 9, scratch(), 0, 8),
+    ("umask", 0o77),
+    ("prctl", 15, scratch()),
+    ("kill", 0, 15),
+    ("sysinfo", scratch()),
+    mapping(1 << 30),
+]
+
+
+@pytest.mark.parametrize("op", NOT_RESIDENT, ids=lambda op: op[0])
+def test_on_the_cpu(calls: Path, op: Op, away: list[tuple[int, str]]) -> None:
+    """What the device has done before is there when the CPU goes on."""
+    before: list[Op] = [*SIMPLE["heap"][:8], mapping(PAGE), *SIMPLE["signals"], ("write", 2, scratch(), 5)]
+    before += [("getrandom", scratch(), 13), ("store", result(8, 8), 9), ("close", 2)]
+    after: list[Op] = [("rt_sigaction", 2, 0, scratch(), 8), ("rt_sigprocmask", 0, 0, scratch(40), 8)]
+    after += [("getrandom", scratch(50), 9), ("brk", 0), mapping(PAGE), ("load", result(8, 8))]
+    after += [("write", 2, scratch(), 5), ("write", 1, scratch(), 200)]
+    same(calls, stdin=[script([*before, op, *after]), script(before)])
+    assert away == [(0, op[0])]
+
+
+def test_no_room_for_output(
+    calls: Path, away: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "OUTPUT_MOST", 256)
+    monkeypatch.setattr(process, "OUTPUT_LEAST", 256)
+    pieces = [script([("write", 2, scratch(), n)] * 4) for n in (10, 64, 65, 300)]
+    same(calls, stdin=pieces)
+    assert away == [(2, "write"), (3, "write")]
+
+
+def test_no_room_in_the_log(
+    calls: Path, away: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "RECORDS", 2)
+    same(calls, stdin=[script([mapping(PAGE)] * n) for n in range(5)])
+    assert away == [(3, "mmap"), (4, "mmap")]
+
+
+def random_ops(rng: random.Random) -> list[Op]:
+    """Calls that change memory, and accesses to what they changed."""
+    ops: list[Op] = [("brk", 0), mapping(4 * PAGE)]
+    for _ in range(rng.randrange(40)):
+        some = result(rng.randrange(1, len(ops)), rng.randrange(6) * PAGE)
+        length = rng.randrange(1, 5 * PAGE)
+        choices: list[Op] = [
+            ("brk", result(0, rng.randrange(20 * PAGE))),
+            mapping(length, rng.choice([0, READ, READ | WRITE, READ | WRITE, READ | WRITE])),
+            ("munmap", some, length),
+            ("mprotect", some, length, rng.choice([0, READ, READ | WRITE])),
+            ("read", 0, result(0, rng.randrange(8 * PAGE)), 0),
+            ("write", 2, some, rng.randrange(100)),
+            ("getrandom", some, rng.randrange(40)),
+            ("clock_gettime", 1, some),
+        ]
+        ops.append(rng.choice(choices))
+        if rng.random() < 0.3:
+            at = result(rng.choice([0, 1]), rng.randrange(4 * PAGE))
+            ops.append(rng.choice([("load", at), ("store", at, rng.randrange(256))]))
+    if rng.random() < 0.3:
+        ops += [("mremap", result(1), PAGE, 3 * PAGE, 1), mapping(PAGE)]
+    return ops
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_calls(calls: Path, seed: int, away: list[tuple[int, str]]) -> None:
+    rng = random.Random(seed)
+    texts = [script(random_ops(rng)) for _ in range(100)]
+    same(calls, stdin=texts, budgets=(2000, None))
+    assert {name for _, name in away} and len({lane for lane, _ in away}) < 90
+
+
+def test_reset_with_other_input(calls: Path, away: list[tuple[int, str]]) -> None:
+    """Nothing of a lane is left: not its mappings, output, input or random numbers."""
+    texts = [script(ops) for ops in (SIMPLE["mappings"], SIMPLE["heap"], SIMPLE["random"], SIMPLE["signals"])]
+    lanes = kvrm.Machine(calls, target="cuda").fork(4)
+    for order in (texts, texts[::-1]):
+        lanes.reset()
+        lanes.stdin = order
+        expected = run("cpu", calls, stdin=order)
+        results = lanes.run()
+        assert (results.stdout, results.stops) == (expected.stdout, expected.stops)
+    assert not away
+
+
+def test_assembles(tmp_path: Path) -> None:
+    """The PTX of a program with all the calls is accepted by NVIDIA's assembler."""
+    if shutil.which("ptxas") is None:
+        pytest.skip("ptxas is missing")
+    ptx = tmp_path / "run.ptx"
+    ptx.write_text(compile_ptx(kernel.stage([("svc", ())]).device, "sm_90"))
+    subprocess.run(["ptxas", "-arch=sm_90", ptx, "-o", tmp_path / "run.cubin"], check=True)
+
+
+def test_memory_limit(calls: Path, away: list[tuple[int, str]]) -> None:
+    """Pages that a lane has unmapped do not count."""
+    touches: list[Op] = [("store", result(0, page * PAGE), 1) for page in range(12)]
+    again: list[Op] = [mapping(12 * PAGE), *touches[:6], ("munmap", result(0), 12 * PAGE)]
+    texts = [script([mapping(12 * PAGE), *touches[:n]]) for n in range(0, 12, 2)]
+    texts += [script([*again, mapping(12 * PAGE), *touches[:n]]) for n in range(2, 8)]
+    results = same(calls, stdin=texts, memory_limit=12 * PAGE)
+    assert results.stops[Stop.OUT_OF_MEMORY] and results.stops[Stop.EXIT]
+    assert all(name in ("read", "write") for _, name in away)
