@@ -36,7 +36,10 @@ def host_text(text: str) -> str:
 class HostDevice:
     """What `kvrm.target.cuda.driver.Device` is, on the host."""
 
-    name, arch, multiprocessors, free_bytes = "the host", "sm_90", 1, 1 << 30
+    name, arch, free_bytes = "the host", "sm_90", 1 << 30
+
+    def use(self) -> None:
+        pass
 
     def compile(self, ptx: str, registers: int) -> bytes:
         return native.compile_object(host_text(ptx))

@@ -18,7 +18,7 @@ import kvrm
 from kvrm import Stop
 from kvrm.isa.a64 import definitions
 from kvrm.target.cuda import driver, engine, runner
-from lane_tools import REGISTERS, SPANS, Do, facts, machine, mixture
+from lane_tools import CODE, REGISTERS, SPANS, WORDS, Do, facts, machine, mixture
 from test_lanes import lanes_of
 
 BUDGET = 2000
@@ -60,6 +60,30 @@ class TestLanes:
         lanes.registers["x1"] = number
         again = lanes.run(BUDGET)
         assert all(facts(first, lane) == facts(again, lane) for lane in range(len(what)))
+
+    def test_breakpoints_of_a_later_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """They are honoured though a region covers them, which is used again when they are gone."""
+        in_loop = CODE + 4 * WORDS.index(0xF9000440)
+        seen = []
+        for target in ("cpu", "cuda"):
+            lanes = lanes_of(on(target, machine, monkeypatch), np.full(40, Do.COUNT), np.arange(40) + 100)
+            runs = [lanes.run(50)]
+            lanes.breakpoints.add(in_loop)
+            runs += [lanes.run(50), lanes.run(50)]
+            lanes.breakpoints.remove(in_loop)
+            runs.append(lanes.run(150))
+            seen.append([facts(r, lane) for r in runs for lane in range(40)])
+        assert any(region.covers(in_loop) for region in lanes._code.regions)
+        assert seen[0] == seen[1]
+
+    def test_in_the_background(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From the thread that runs it, and after one from this thread."""
+        lanes = lanes_of(on("cuda", machine, monkeypatch), np.full(40, Do.COUNT), np.arange(40) + 5)
+        want = lanes.run(BUDGET)
+        lanes.reset()
+        lanes.start(BUDGET)
+        got = lanes.wait()
+        assert all(facts(got, lane) == facts(want, lane) for lane in range(40))
 
     def test_a_pool_that_runs_out(self, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
         """Lanes for which the device has no page go on on the CPU."""
@@ -135,6 +159,19 @@ class TestOneLane:
             assert (result.stop, m.pc, m.x[0]) == (Stop.BREAKPOINT, 0x1008, left)
         m.breakpoints.clear()
         assert m.run().stop is Stop.BRK and m.x[0] == 0 and m.retired == 201
+
+    def test_breakpoints_of_a_later_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(engine, "PROFILED", 50)
+        in_loop = CODE + 4 * WORDS.index(0xF9000440)
+        m = machine(target="cuda")
+        m.x[0], m.x[1] = Do.COUNT, 1000
+        m.run(max_instructions=100)
+        m.breakpoints.add(in_loop)
+        for _ in range(3):
+            assert m.run(max_instructions=100).stop is Stop.BREAKPOINT and m.pc == in_loop
+        m.breakpoints.remove(in_loop)
+        assert m.run(max_instructions=100).stop is Stop.BUDGET
+        assert any(region.covers(in_loop) for region in m._engine._device_code.regions)
 
     def test_code_that_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(engine, "PROFILED", 0)

@@ -53,6 +53,10 @@ class Region:
             out.append(block.end)
         return [pc for pc in dict.fromkeys(out) if pc in self.blocks]
 
+    def covers(self, address: int) -> bool:
+        """Whether the instruction at an address is part of the region."""
+        return any(block.start <= address < block.end for block in self.blocks.values())
+
     @property
     def size(self) -> int:
         """Instructions."""

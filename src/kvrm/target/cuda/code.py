@@ -29,6 +29,8 @@ from kvrm.target.cuda.ptx import compile_ptx
 
 REGISTERS = 64
 """Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
+LARGEST_CACHE = 512 << 20
+"""Bytes of compiled code that are kept on disk; what was written longest ago goes first."""
 
 Ids = npt.NDArray[np.uint32]
 
@@ -57,11 +59,7 @@ class Code:
             for v in sorted(variants_of(array("I", text)))
             if allocates(features, definition_of(v[0]).feature or "")
         ]
-        self.regions = [
-            r
-            for r in regions
-            if not any(b.start <= at < b.end for b in r.blocks.values() for at in breakpoints)
-        ]
+        self.regions = list(regions)
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
         self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
@@ -73,10 +71,6 @@ class Code:
         numbers = {v: i for i, v in enumerate(self.variants)}
         for page, data in pages.items():
             self._fill(page, np.frombuffer(data, np.uint32).copy(), numbers)
-        ids = self._ids()
-        for k, region in enumerate(self.regions):
-            ids[self.slot(region.entry), 0] = self._handlers + k
-        self._plain = ids.copy()
         self.slots = gpu.upload(self._slots)
         self.breakpoints: frozenset[int] = frozenset()
         self.set_breakpoints(breakpoints)
@@ -85,9 +79,10 @@ class Code:
 
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
-        parts = [cache.source_hash(), native.fingerprint(), self._gpu.arch, REGISTERS, self.variants]
+        parts = [native.fingerprint(), self._gpu.arch, REGISTERS, self.variants]
         stamp = repr([*parts, [region.key for region in self.regions]]).encode()
-        path = cache.root() / "cuda" / hashlib.blake2b(stamp, digest_size=16).hexdigest()
+        name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
+        path = cache.versioned_directory("cuda", cache.source_hash()) / name
         data = None if native.dumps() else cache.read_checked(path)
         if data is None:
             staged = kernel.stage(self.variants, self.regions)
@@ -96,6 +91,7 @@ class Code:
             cubin, host = self._gpu.compile(ptx, REGISTERS), native.compile_object(staged.host)
             data = staged.handlers.to_bytes(8, "little") + len(cubin).to_bytes(8, "little") + cubin + host
             cache.write_checked(path, data)
+            cache.shrink(path.parent, "*", LARGEST_CACHE)
         handlers, size = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
         return data[16 : 16 + size], data[16 + size :], handlers
 
@@ -129,13 +125,17 @@ class Code:
         return np.concatenate([root, *rows])
 
     def set_breakpoints(self, breakpoints: frozenset[int]) -> None:
-        """Stop lanes at these addresses, and at no others."""
-        for pc in self.breakpoints ^ breakpoints:
-            at = self.slot(pc)
-            if at:
-                ids = self._ids()[at : at + 1]
-                ids[0, 0] = kernel.BREAKPOINT if pc in breakpoints else self._plain[at, 0]
-                self.slots.write(np.ascontiguousarray(ids[0, :1]), at * SLOT)
+        """Stop lanes at these addresses, and at no others; regions that cover one are not entered."""
+        ids = self._ids()
+        now = {self.slot(pc): int(ids[self.slot(pc), 1]) for pc in self.breakpoints}
+        for k, region in enumerate(self.regions):
+            at, whole = self.slot(region.entry), not any(map(region.covers, breakpoints))
+            now[at] = self._handlers + k if whole else int(ids[at, 1])
+        now |= {self.slot(pc): kernel.BREAKPOINT for pc in breakpoints}
+        for at, number in now.items():
+            if at and ids[at, 0] != number:
+                ids[at, 0] = number
+                self.slots.write(ids[at, :1].copy(), at * SLOT)
         self.breakpoints = breakpoints
 
     def slot(self, pc: int) -> int:

@@ -46,7 +46,6 @@ class Device:
         major = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
         minor = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         self.arch = f"sm_{major}{minor}"
-        self.multiprocessors = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         self._context = context
 
     def _attribute(self, kind: Any) -> int:
@@ -68,7 +67,7 @@ class Device:
         return int(self._call(self._cu.cuMemGetInfo)[0])
 
     def use(self) -> None:
-        """Make the device current in the calling thread."""
+        """Make the device current in the calling thread: each thread that does anything with it must."""
         self._call(self._cu.cuCtxSetCurrent, self._context)
 
     def compile(self, ptx: str, registers: int) -> bytes:
@@ -117,13 +116,6 @@ class Device:
     def record(self, event: Any) -> None:
         """Record the moment."""
         self._call(self._cu.cuEventRecord, event, 0)
-
-    def done(self, event: Any) -> bool:
-        """Whether the device has reached a recorded moment."""
-        status = self._cu.cuEventQuery(event)[0]
-        if status not in (self._cu.CUresult.CUDA_SUCCESS, self._cu.CUresult.CUDA_ERROR_NOT_READY):
-            raise DeviceError(f"cuEventQuery: {status.name}")
-        return bool(status == self._cu.CUresult.CUDA_SUCCESS)
 
     def seconds(self, start: Any, end: Any) -> float:
         """Seconds between two recorded moments."""
@@ -174,6 +166,7 @@ class Buffer:
 
     def __del__(self) -> None:
         d = self._device
+        d._cu.cuCtxSetCurrent(d._context)
         d._cu.cuMemFree(self.address)
 
 
@@ -200,12 +193,6 @@ class Kernel:
 
     def _attribute(self, kind: Any) -> int:
         return int(self._device._call(self._device._cu.cuFuncGetAttribute, kind, self._handle))
-
-    def blocks_per_multiprocessor(self, threads: int) -> int:
-        """How many blocks of `threads` run at once on one multiprocessor."""
-        d = self._device
-        call = d._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return int(d._call(call, self._handle, threads, 0))
 
     def launch(self, blocks: int, threads: int, arguments: Sequence[int]) -> None:
         """Queue the kernel; arguments are 64-bit words."""

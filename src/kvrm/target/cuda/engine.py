@@ -42,7 +42,6 @@ class DeviceEngine(Interpreter):
         self._gpu = device()
         self._lane = OneLane(self._gpu)
         self._device_code: Code | None = None
-        self._device_pages: dict[int, bytes] = {}
         self._device_regions: list[Region] = []
         self._paths = Paths(lambda pc: words_at(memory, pc), features)
         self._trace: list[int] = []
@@ -57,6 +56,7 @@ class DeviceEngine(Interpreter):
             self._record(min(budget, self._unprofiled))
             return
         s, words = self._state, self._words
+        self._gpu.use()
         budget = min(budget, self._slice)
         code = self._current_code()
         words[layout.HORIZON >> 3] += budget - words[layout.REMAINING >> 3]
@@ -117,7 +117,9 @@ class DeviceEngine(Interpreter):
 
     def _set_breakpoints(self, breakpoints: Set[int]) -> None:
         super()._set_breakpoints(breakpoints)
-        self._device_code = None
+        if self._device_code is not None:
+            self._gpu.use()
+            self._device_code.set_breakpoints(frozenset(breakpoints))
 
     def invalidate(self, start: int, end: int) -> None:
         """Forget what was derived from the code in [start, end), and the device's copies of those pages."""

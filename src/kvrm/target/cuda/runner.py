@@ -91,7 +91,9 @@ class CudaLanes(Lanes):
         job = self._job
         assert job is not None
         if job.args is not None or self._changes_code(job):
+            self._of = None
             return super()._run(plan)
+        device().use()
         self._lay_out(job)
         self._retired, left = 0, plan.budget
         self._going = going = len(self)
