@@ -64,7 +64,7 @@ def measure(
     on_device = many._device
     seconds, rates = [], []
     for _ in range(rounds):
-        on_device.begin(many._job, np.arange(lanes, dtype=np.uint64))
+        on_device.begin(many._job)
         took, _, retired = on_device.run(budget)
         seconds.append(took)
         rates.append(retired / took)
@@ -100,7 +100,7 @@ def campaign(runs: int, rounds: int) -> dict[str, Any]:
         lanes.memory[run_campaign.BUFFER : run_campaign.BUFFER + 16] = inputs
         results = lanes.run()
         whole.append(time.perf_counter() - began)
-        lanes._device.begin(lanes._job, np.arange(runs, dtype=np.uint64))
+        lanes._device.begin(lanes._job)
         kernel.append(lanes._device.run(1 << 20)[0])
     x0 = results.registers["x0"]
     right = all(int(x0[i]) == run_campaign.expected(i) for i in run_campaign.CHECKED if i < runs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import weakref
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,14 @@ def host_text(text: str) -> str:
 class HostDevice:
     """What `kvrm.target.cuda.driver.Device` is, on the host."""
 
-    name, arch, free_bytes = "the host", "sm_90", 1 << 30
+    name, arch, memory = "the host", "sm_90", 1 << 30
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    @property
+    def free_bytes(self) -> int:
+        return max(self.memory - self.taken, 0)
 
     def use(self) -> None:
         pass
@@ -48,10 +56,16 @@ class HostDevice:
         return HostModule(cubin)
 
     def allocate(self, size: int, zero: bool = False) -> HostBuffer:
-        return HostBuffer(size)
+        buffer = HostBuffer(size)
+        self._take(size)
+        weakref.finalize(buffer, self._take, -size)
+        return buffer
+
+    def _take(self, size: int) -> None:
+        self.taken += size
 
     def upload(self, data: Any) -> HostBuffer:
-        buffer = HostBuffer(memoryview(data).nbytes)
+        buffer = self.allocate(memoryview(data).nbytes)
         buffer.write(data)
         return buffer
 

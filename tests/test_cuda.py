@@ -85,15 +85,22 @@ class TestLanes:
         got = lanes.wait()
         assert all(facts(got, lane) == facts(want, lane) for lane in range(40))
 
-    def test_a_pool_that_runs_out(self, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-        """Lanes for which the device has no page go on on the CPU."""
-        if place != "host":
+    @pytest.mark.parametrize("megabytes", [8, 1024])
+    def test_a_pool_that_runs_out(self, megabytes: int, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+        """It grows as long as the device has memory; then lanes that need a page go on on the CPU."""
+        if place != "host" and megabytes == 8:
             pytest.skip("a GPU has more memory than this takes")
-        monkeypatch.setattr(device_on_host.HostDevice, "free_bytes", 1 << 22)
+        monkeypatch.setattr(device_on_host.HostDevice, "memory", megabytes << 20)
         what = np.array([Do.MANY, Do.COUNT, Do.MANY, Do.STRADDLE] * 12)
-        want = lanes_of(on("cpu", machine, monkeypatch), what, np.arange(48) + 1).run(BUDGET)
-        got = lanes_of(on("cuda", machine, monkeypatch), what, np.arange(48) + 1).run(BUDGET)
-        assert all(facts(got, lane) == facts(want, lane) for lane in range(48))
+        want = lanes_of(on("cpu", machine, monkeypatch), what, np.arange(48) + 1)
+        got = lanes_of(on("cuda", machine, monkeypatch), what, np.arange(48) + 1)
+        for _ in range(2):
+            for budget in (700, 301, 2 * BUDGET):
+                one, other = want.run(budget), got.run(budget)
+                assert all(facts(one, lane) == facts(other, lane) for lane in range(48)), budget
+            assert (got.left_device == 0) == (megabytes == 1024)
+            want.reset()
+            got.reset()
 
     def test_memory_and_vectors_go_in_and_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rng = np.random.default_rng(1)

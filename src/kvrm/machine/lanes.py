@@ -127,6 +127,8 @@ class Lanes(Runner[LaneResults]):
             self._job = self._new_job(self._fork or self._machine.snapshot())
             for worker in self._workers:
                 worker.clear_counters()
+        else:
+            self._job.outputs.go_on()
         self._before = self._sum(COUNTED)
 
     def _new_job(self, snapshot: MachineSnapshot) -> Job:

@@ -94,7 +94,10 @@ class LaneResults:
 
 
 class Outputs:
-    """The arrays while they are filled; worker threads write to elements of different lanes."""
+    """The arrays while they are filled; worker threads write to elements of different lanes.
+
+    `results` gives them away, so whoever goes on filling them calls `go_on` first.
+    """
 
     def __init__(self, lanes: int, keep: Sequence[str | slice], program: bool) -> None:
         self.stop = np.full(lanes, NOT_RUN, np.uint8)
@@ -126,27 +129,35 @@ class Outputs:
             self.fault_kind[lane] = fault.kind
             self.fault_mapped[lane] = fault.mapped
 
+    def go_on(self) -> None:
+        """Have copies of all that was given away."""
+        for name in ("retired", "pc", "exit_code", "fault_address", "fault_kind", "fault_mapped"):
+            setattr(self, name, getattr(self, name).copy())
+        self.registers = {name: values.copy() for name, values in self.registers.items()}
+        self.memory = {span: data.copy() for span, data in self.memory.items()}
+        self.streams = {name: values.copy() for name, values in self.streams.items()}
+
     def results(self, unfinished: Stop, seconds: float) -> LaneResults:
-        """A copy of all; lanes that have not begun count as `unfinished`."""
-        stop = np.where(self.stop == NOT_RUN, unfinished.code, self.stop).astype(np.uint8)
+        """What there is; lanes that have not begun count as `unfinished`."""
+        stop = np.where(self.stop == NOT_RUN, np.uint8(unfinished.code), self.stop)
         signal = self.signal.copy()
         signal[stop == Stop.BRK.code] = SIGTRAP
         signal[stop == Stop.UNDEFINED.code] = SIGILL
         return LaneResults(
             stop=stop,
-            retired=self.retired.copy(),
-            pc=self.pc.copy(),
-            exit_code=self.exit_code.copy(),
+            retired=self.retired,
+            pc=self.pc,
+            exit_code=self.exit_code,
             signal=signal,
-            fault_address=self.fault_address.copy(),
-            fault_kind=self.fault_kind.copy(),
-            fault_mapped=self.fault_mapped.copy(),
+            fault_address=self.fault_address,
+            fault_kind=self.fault_kind,
+            fault_mapped=self.fault_mapped,
             registers={
-                name: flags_of(values) if name == "nzcv" else values.copy()
+                name: flags_of(values) if name == "nzcv" else values
                 for name, values in self.registers.items()
             },
-            memory=KeptMemory({span: data.copy() for span, data in self.memory.items()}),
-            stdout=list(self.streams["stdout"]),
-            stderr=list(self.streams["stderr"]),
+            memory=KeptMemory(dict(self.memory)),
+            stdout=self.streams["stdout"],
+            stderr=self.streams["stderr"],
             seconds=seconds,
         )

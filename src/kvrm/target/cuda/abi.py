@@ -27,6 +27,8 @@ STOPPED = (1 << 32) - 1
 """In place of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
+AGAIN = 255
+"""In place of the reason why a lane stopped: it goes on with what is left of its grant."""
 PLAIN_ID = 4
 """Offset in a slot of the handler's number where a region stands in it; its own is at 0, 32 bits both."""
 
@@ -36,9 +38,7 @@ class Param(IntEnum):
 
     STATES = 0
     SLOTS = auto()
-    CODE = (
-        auto()
-    )  # for each 2 MiB of guest addresses, 32 bits: which row of those behind; 512 x 32 bits: slots
+    CODE = auto()  # for each 2 MiB of guest addresses, 32 bits: which row of 512 x 32 bits behind; slots
     PAGES = auto()  # addresses of the pages that have slots, in their order
     ROOT = auto()  # for each 2 MiB, 32 bits: which chunk of the group's table
     TABLES = auto()

@@ -22,8 +22,8 @@ from kvrm.isa.decoder import decode_many
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
 from kvrm.target.cuda import kernel
-from kvrm.target.cuda.abi import CHUNKS
-from kvrm.target.cuda.driver import Device, Kernel
+from kvrm.target.cuda.abi import CHUNKS, Param
+from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.ptx import compile_ptx
 
@@ -154,3 +154,19 @@ class Code:
         return (np.array(self._pages, np.uint64)[index] * np.uint64(PAGE)) + within.astype(
             np.uint64
         ) * np.uint64(4)
+
+
+def parameters(
+    code: Code, states: Buffer, root: Buffer, tables: Buffer, counters: Buffer
+) -> dict[Param, int]:
+    """The addresses that every launch is told."""
+    return {
+        Param.STATES: states.address,
+        Param.SLOTS: code.slots.address,
+        Param.CODE: code.table.address,
+        Param.PAGES: code.pages.address,
+        Param.ROOT: root.address,
+        Param.TABLES: tables.address,
+        Param.COUNTERS: counters.address,
+        Param.SLAB_NEXT: counters.address + 16,
+    }

@@ -21,6 +21,8 @@ from kvrm.isa.definition import Definition
 from kvrm.machine import state as layout
 from kvrm.target.cuda import memory, transfer
 from kvrm.target.cuda.abi import (
+    AGAIN,
+    GROUP,
     PLAIN,
     PLAIN_ID,
     STATE_WORDS,
@@ -114,7 +116,10 @@ def _intrinsic(module: ir.Module, name: str, result: ir.Type, arguments: Sequenc
 
 
 def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
-    """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most."""
+    """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
+
+    If it is 0, only those run that are to go on with what is left of an earlier grant.
+    """
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64]), "run")
     fn.calling_convention = "ptx_kernel"
     e, (params, grant) = Emitter(fn.append_basic_block("entry")), fn.args
@@ -131,7 +136,7 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
     e.position_at_end(loop)
     _loop(e, handlers, state, variables, fixed, loop, done)
     e.position_at_end(done)
-    _end(e, thread, state, variables, grant, runs)
+    _end(e, thread, state, variables, runs)
     e.branch(end)
     e.position_at_end(end)
     e.ret_void()
@@ -140,12 +145,16 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
 def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: ir.Value) -> ir.Value:
     """Set the variables of a lane from its state; whether it runs."""
     reason = e.load_at(state, layout.REASON, I64)
-    fresh, again = (e.icmp_unsigned("==", reason, ir.Constant(I64, r)) for r in (0, Reason.BUDGET))
-    runs = e.and_(t.exists, e.or_(fresh, again))
+    fresh, used_up, again = (
+        e.icmp_unsigned("==", reason, ir.Constant(I64, r)) for r in (0, Reason.BUDGET, AGAIN)
+    )
+    granted = e.and_(e.or_(fresh, used_up), e.icmp_unsigned("!=", grant, ir.Constant(I64, 0)))
+    runs = e.and_(t.exists, e.or_(granted, again))
     with e.if_then(runs):
-        more = e.sub(grant, e.load_at(state, layout.REMAINING, I64))
-        e.store_at(e.add(e.load_at(state, layout.HORIZON, I64), more), state, layout.HORIZON)
-        e.store_at(grant, state, layout.REMAINING)
+        left = e.load_at(state, layout.REMAINING, I64)
+        now = e.select(again, left, grant)
+        e.store_at(e.add(e.load_at(state, layout.HORIZON, I64), e.sub(now, left)), state, layout.HORIZON)
+        e.store_at(now, state, layout.REMAINING)
         e.store_at(ir.Constant(I64, 0), state, layout.REASON)
     e.store_at(e.load_at(state, layout.REMAINING, I32), variables, 8 * Var.BUDGET)
     nzcv = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
@@ -208,9 +217,7 @@ def _words(e: Emitter, count: int) -> ir.Value:
         return memory.local_words(e, count)
 
 
-def _end(
-    e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: ir.Value, runs: ir.Value
-) -> None:
+def _end(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, runs: ir.Value) -> None:
     """Write a lane's state back, and count."""
     left = e.zext(e.load_at(variables, 8 * Var.BUDGET, I32), I64)
     facets = [e.load_at(variables, 8 * (Var.FLAGS + i), I64) for i in range(4)]
@@ -221,9 +228,16 @@ def _end(
         counters = pointer(e, e.load_at(t.params, 8 * Param.COUNTERS, I64))
         reason = e.load_at(state, layout.REASON, I64)
         used_up = e.zext(e.icmp_unsigned("==", reason, ir.Constant(I64, Reason.BUDGET)), I64)
-        for i, value in enumerate((used_up, e.sub(grant, left))):
+        before, after = (_retired(e, *at) for at in ((pointer(e, t.state), GROUP), (state, 1)))
+        for i, value in enumerate((used_up, e.sub(after, before))):
             e.atomic_rmw("add", e.at(counters, 8 * i), value, "monotonic")
         _copy_state(e, pointer(e, t.state), state, load=False)
+
+
+def _retired(e: Emitter, state: ir.Value, stride: int) -> ir.Value:
+    """Instructions that a lane has retired, from its state with words `stride` words apart."""
+    horizon, left = (e.load_at(state, stride * at, I64) for at in (layout.HORIZON, layout.REMAINING))
+    return e.sub(horizon, left)
 
 
 def _copy_words(e: Emitter, source: ir.Value, to: ir.Value, count: int) -> None:

@@ -9,27 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
-from kvrm.machine.lanes_inputs import Words
+from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_worker import Job
-from kvrm.memory import PAGE
-from kvrm.target.cuda.abi import GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word
-from kvrm.target.cuda.code import Code
-from kvrm.target.cuda.driver import Device
+from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word
+from kvrm.target.cuda.code import Code, parameters
+from kvrm.target.cuda.driver import Device, DeviceError
 from kvrm.target.cuda.image import ENTRY, Image
-from kvrm.target.cuda.memory import SLAB_BYTES
+from kvrm.target.cuda.pool import Pool
 from kvrm.target.cuda.process import DeviceProcess
 
 THREADS = 128
 """Threads of a block."""
-POOL = 0.5
-"""The part of the free device memory that private pages may take."""
 
 Bytes = npt.NDArray[np.uint8]
 
 
 class DeviceLanes:
-    """Lanes `numbers` of a job, as they begin. `retired` is counted over all of them."""
+    """The lanes of a job, as they begin. `retired` is counted over all of them."""
 
     def __init__(
         self,
@@ -38,10 +36,9 @@ class DeviceLanes:
         image: Image,
         process: DeviceProcess | None,
         job: Job,
-        numbers: Words,
     ) -> None:
         self._gpu, self._code, self._image, self._process = gpu, code, image, process
-        self._lanes = len(numbers)
+        self._lanes = len(job.outputs.stop)
         groups = -(-self._lanes // GROUP)
         self._padded = groups * GROUP
         self._tables = gpu.allocate(image.table.nbytes * groups)
@@ -49,29 +46,15 @@ class DeviceLanes:
         self._column = gpu.allocate(self._padded * 8)
         self._counters = gpu.allocate(24)
         self._outcome = gpu.allocate(self._padded * 17)
-        pages = int(gpu.free_bytes * POOL) // SLAB_BYTES
-        self._slabs = gpu.allocate(pages * SLAB_BYTES)
-        values = {
-            Param.STATES: self._states.address,
-            Param.SLOTS: code.slots.address,
-            Param.CODE: code.table.address,
-            Param.PAGES: code.pages.address,
-            Param.ROOT: image.root.address,
-            Param.TABLES: self._tables.address,
-            Param.TABLE_BYTES: image.table.nbytes,
-            Param.SLABS: self._slabs.address,
-            Param.SLAB_NEXT: self._counters.address + 16,
-            Param.SLAB_LIMIT: pages,
-            Param.LANES: self._lanes,
-            Param.COUNTERS: self._counters.address,
-            Param.PROCESS: process.block.address if process else 0,
-        }
-        self._params = gpu.upload(np.array([values[p] for p in Param], np.uint64))
-        self.begin(job, numbers)
+        self._params = gpu.allocate(8 * len(Param))
+        self._pool = Pool(gpu, groups)
+        self.begin(job)
 
     # -- setting up ------------------------------------------------------------------------------------------
-    def begin(self, job: Job, numbers: Words) -> None:
+    def begin(self, job: Job) -> None:
         """All lanes as the job has them begin."""
+        self._pool.empty()
+        self._tell_parameters()
         self._tables.write(self._image.table)
         self._tables.repeat(self._image.table.nbytes)
         self._counters.fill(0)
@@ -79,7 +62,7 @@ class DeviceLanes:
         words = np.zeros(LANE_WORDS, np.uint64)
         words[: layout.EXIT_OFFSET // 8] = np.frombuffer(state, np.uint64)[: layout.EXIT_OFFSET // 8]
         words[layout.PC // 8], words[layout.HORIZON // 8] = pc, job.snapshot.retired
-        words[layout.IP // 8] = self._code.slot(pc) | PLAIN
+        words[layout.IP // 8], words[layout.REMAINING // 8] = self._code.slot(pc) | PLAIN, 0
         words[PAGES_LEFT // 8] = self._image.pages_left
         for word, value in (self._process.words if self._process else {}).items():
             words[word] = value
@@ -87,14 +70,28 @@ class DeviceLanes:
         self._launch("begin", base.address, 0, 0)
         for word, values in self._process.inputs(job, self._lanes) if self._process else ():
             self.put(8 * word, values)
-        which = numbers.astype(np.int64)
         for array, first, step, offset in job.registers:
-            column = array.reshape(-1).view(np.uint64)[first // 8 :: step // 8][which]
+            column = np.ascontiguousarray(array.reshape(-1).view(np.uint64)[first // 8 :: step // 8])
             self.put(offset, column)
             if offset == layout.PC:
                 self.put(layout.IP, self._code.slots_of(column) | np.uint64(PLAIN))
         for start, rows in job.memory:
-            self._rows("put", start, np.ascontiguousarray(rows if len(rows) == len(which) else rows[which]))
+            self._put_rows(start, np.ascontiguousarray(rows))
+        if self._process is not None and job.args is not None:
+            pointers, start, rows = self._process.stacks(job)
+            self.put(offset_of("sp"), pointers)
+            self._put_rows(start, rows)
+
+    def _tell_parameters(self) -> None:
+        values = parameters(self._code, self._states, self._image.root, self._tables, self._counters)
+        values |= {
+            Param.TABLE_BYTES: self._image.table.nbytes,
+            Param.SLABS: self._pool.block.address,
+            Param.SLAB_LIMIT: self._pool.limit,
+            Param.LANES: self._lanes,
+            Param.PROCESS: self._process.block.address if self._process else 0,
+        }
+        self._params.write(np.array([values[p] for p in Param], np.uint64))
 
     # -- running ---------------------------------------------------------------------------------------------
     def run(self, grant: int) -> tuple[float, int, int]:
@@ -102,14 +99,31 @@ class DeviceLanes:
 
         The seconds it took, lanes that go on, and instructions that all lanes together retired.
         """
-        gpu, zeros = self._gpu, np.zeros(2, np.uint64)
-        self._counters.write(zeros)
+        gpu, counters = self._gpu, np.zeros(2, np.uint64)
+        self._counters.write(counters)
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
         self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, grant])
+        while self._refused_for_want_of_pages(AGAIN):
+            self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, 0])
         gpu.record(ended)
-        going, retired = self._counters.read(zeros)
+        going, retired = self._counters.read(counters)
         return gpu.seconds(began, ended), int(going), int(retired)
+
+    def _taken(self) -> int:
+        """How many slabs of the pool's newest block are taken."""
+        return int(self._counters.read(np.zeros(1, np.uint64), 16)[0])
+
+    def _refused_for_want_of_pages(self, reason: int) -> bool:
+        """Whether the pool was used up and there is more now; lanes that were refused then have `reason`."""
+        if self._taken() < self._pool.limit or not self._pool.grow():
+            return False
+        self._counters.write(np.zeros(1, np.uint64), 16)
+        self._tell_parameters()
+        reasons = self.get(layout.REASON)
+        refused = reasons == Reason.MEMORY
+        self.put(layout.REASON, np.where(refused, np.uint64(reason), reasons))
+        return bool(refused.any())
 
     def pass_over(self) -> None:
         """Let lanes whose next instruction has a breakpoint run it."""
@@ -137,7 +151,9 @@ class DeviceLanes:
 
     def memory(self, start: int, stop: int) -> Bytes:
         """Guest memory, lanes x bytes; zeros where nothing is mapped."""
-        return self._rows("collect", start, np.zeros((self._lanes, stop - start), np.uint8))
+        rows = self._gpu.allocate(self._lanes * (stop - start))
+        self._launch("collect", start, stop - start, rows.address)
+        return rows.read(np.empty((self._lanes, stop - start), np.uint8))  # type: ignore[no-any-return]
 
     def outputs(self, stream: int) -> list[bytes]:
         """What each lane wrote to standard output (0) or error (1)."""
@@ -171,9 +187,14 @@ class DeviceLanes:
         table = np.empty_like(self._image.table)
         self._tables.read(table, lane // GROUP * table.nbytes)
         for at in np.flatnonzero(table["own"] >> np.uint32(lane % GROUP) & np.uint32(1)):
-            slab = np.empty((PAGE // 8, GROUP), np.uint64)
-            self._slabs.read(slab, int(table["slab"][at]) - self._slabs.address)
-            yield self._image.page(int(at)), slab[:, lane % GROUP].tobytes()
+            yield self._image.page(int(at)), self._pool.read(int(table["slab"][at]), lane % GROUP)
+
+    @property
+    def device_bytes(self) -> int:
+        """Device memory that the lanes have: state, tables, pages, and buffers of system calls."""
+        buffers = (self._states, self._tables, self._column, self._outcome)
+        own = sum(buffer.size for buffer in buffers) + self._pool.size
+        return own + (self._process.size if self._process else 0)
 
     @property
     def _blocks(self) -> int:
@@ -182,9 +203,10 @@ class DeviceLanes:
     def _launch(self, name: str, *arguments: int) -> None:
         self._code.kernels[name].launch(self._blocks, THREADS, [self._params.address, *arguments])
 
-    def _rows(self, name: str, address: int, rows: Any) -> Bytes:
+    def _put_rows(self, address: int, rows: Any) -> None:
         buffer = self._gpu.upload(rows)
-        self._launch(name, address, rows.shape[1], buffer.address)
-        out: Bytes = buffer.read(rows) if name == "collect" else rows
-        self._gpu.synchronize()
-        return out
+        self._launch("put", address, rows.shape[1], buffer.address)
+        while self._refused_for_want_of_pages(0):
+            self._launch("put", address, rows.shape[1], buffer.address)
+        if self._taken() == self._pool.limit and (self.get(layout.REASON) == Reason.MEMORY).any():
+            raise DeviceError(f"no memory for what {self._lanes} lanes begin with; run fewer at a time")

@@ -12,7 +12,7 @@ from kvrm.machine.state import State
 from kvrm.memory import PAGE, R_BIT, W_BIT
 from kvrm.memory.pages import Buffer as Bytes
 from kvrm.target.cuda.abi import CHUNKS, GROUP, LANE_WORDS, PAGES_LEFT, Param
-from kvrm.target.cuda.code import Code
+from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.image import ENTRY
 from kvrm.target.cuda.memory import CHUNK, SLAB_BYTES
@@ -109,19 +109,12 @@ class OneLane:
             self._changed.add(chunk)
 
     def _parameters(self, code: Code) -> npt.NDArray[np.uint64]:
-        values = {
-            Param.STATES: self._state.address,
-            Param.SLOTS: code.slots.address,
-            Param.CODE: code.table.address,
-            Param.PAGES: code.pages.address,
-            Param.ROOT: self._device_root.address,
-            Param.TABLES: self._device_table.address,
+        values = parameters(code, self._state, self._device_root, self._device_table, self._counters)
+        values |= {
             Param.TABLE_BYTES: self._table.nbytes,
             Param.SLABS: self._slabs.address,
-            Param.SLAB_NEXT: self._counters.address + 16,
             Param.SLAB_LIMIT: SLABS,
             Param.LANES: 1,
-            Param.COUNTERS: self._counters.address,
             Param.PROCESS: 0,
         }
         return np.array([values[p] for p in Param], np.uint64)

@@ -19,7 +19,7 @@ from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.streams import BytesInput, Capture
 from kvrm.linux.lane import LaneProcess
 from kvrm.linux.layout import SIGACTION, U64
-from kvrm.linux.loader import MMAP_TOP
+from kvrm.linux.loader import MMAP_TOP, STACK_TOP
 from kvrm.linux.process import Process
 from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
@@ -59,7 +59,7 @@ AHEAD = 4
 """Chunks that heap and mappings may grow into."""
 OUTPUT_MOST, OUTPUT_LEAST = 1 << 20, 1 << 12
 """Bytes of a stream that a lane can write before it goes to the CPU."""
-OUTPUT_PART = 0.1
+OUTPUT_PART = 0.05
 """The part of the free device memory that these may take."""
 ROOM = 1 << 30
 """A hole of so many bytes is what mappings grow into."""
@@ -89,7 +89,7 @@ class DeviceProcess:
     def __init__(
         self, gpu: Device, origin: Process, memory: Memory, snapshot: Snapshot, zeros: int, lanes: int
     ) -> None:
-        self._gpu, self._snapshot = gpu, snapshot
+        self._gpu, self._snapshot, self._memory = gpu, snapshot, memory
         self._process = LaneProcess(origin, memory, State(), snapshot)
         process = self._process.current()
         room = int(gpu.free_bytes * OUTPUT_PART / 2 / lanes) & -8
@@ -111,6 +111,11 @@ class DeviceProcess:
             Word.HOLES: holes,
         }
 
+    @property
+    def size(self) -> int:
+        """Bytes of device memory: outputs, logs and inputs."""
+        return sum(buffer.size for buffer in (*self._outputs, self._log, self._input))
+
     def inputs(self, job: Job, lanes: int) -> Iterator[tuple[Word, Words]]:
         """The words that tell each lane where its input is."""
         texts = job.stdin
@@ -124,9 +129,28 @@ class DeviceProcess:
         yield Word.INPUT, self._starts
         yield Word.INPUT_END, self._starts + lengths
 
-    def replay(self, lane: int, words: Words, stdin: bytes | None, pc: int) -> tuple[Snapshot, bytes | None]:
+    def stacks(self, job: Job) -> tuple[Words, int, npt.NDArray[np.uint8]]:
+        """With its own arguments, each lane's sp, and its stack from the lowest on. Raises OutOfMemory."""
+        assert job.args is not None
+        found = []
+        for args in job.args:
+            self._process.begin(self._snapshot, None)
+            self._process.set_arguments(args)
+            sp = self._process.current().state.sp
+            found.append((sp, self._memory.peek(sp, STACK_TOP - sp)))
+            self._memory.restore(job.snapshot.memory)
+        lowest = min(sp for sp, _ in found)
+        before = self._memory.peek(lowest, STACK_TOP - lowest)
+        rows = np.tile(np.frombuffer(before, np.uint8), (len(found), 1))
+        for row, (sp, data) in zip(rows, found, strict=True):
+            row[sp - lowest :] = np.frombuffer(data, np.uint8)
+        return np.array([sp for sp, _ in found], np.uint64), lowest, rows
+
+    def replay(self, job: Job, lane: int, words: Words, pc: int) -> tuple[Snapshot, bytes | None]:
         """What a worker needs to go on with a lane; `memory` is then mapped as the lane has it."""
-        self._process.begin(self._snapshot, stdin)
+        self._process.begin(self._snapshot, job.stdin[lane] if job.stdin else None)
+        if job.args is not None:
+            self._process.set_arguments(job.args[lane])
         same = all(words[word] == value for word, value in self._first(lane).items())
         if not same:
             process = self._process.current()

@@ -1,4 +1,4 @@
-"""Which regions lanes need: what one of them does on the CPU, recorded for a while."""
+"""Which regions lanes need: what a few of them do on the CPU, recorded for a while."""
 
 from __future__ import annotations
 
@@ -18,19 +18,33 @@ from kvrm.memory import PAGE, GuestFault, Memory
 
 PIECES, PIECE, GAP = 12, 20_000, 60_000
 """How often a lane is recorded, for how many instructions, and how many it runs in between."""
+OTHERS, OTHER_PIECES = 7, 2
+"""How many lanes are recorded besides the first, and how often."""
 MOST = 32
 """Regions: each costs about as much compilation as twenty handlers."""
 
 
-def find_regions(origin: Machine, job: Job, lane: int, budget: int) -> list[Region]:
-    """The regions that lane `lane` would have spent most of its first instructions in."""
-    machine = Worker(origin, job, engine="interpreter").lane_as_machine(lane)
-    engine, memory = machine._engine, machine._memory
-    assert isinstance(engine, Interpreter)
-    paths = Paths(lambda pc: words_at(memory, pc), machine.features)
+def find_regions(origin: Machine, job: Job, budget: int) -> list[Region]:
+    """The regions that a few of the lanes would have spent most of their first instructions in."""
+    worker = Worker(origin, job, engine="interpreter")
+    count = len(job.outputs.stop)
+    others = {count * i // (OTHERS + 1) for i in range(1, OTHERS + 1)} - {0}
+    machine = worker.lane_as_machine(0)
+    paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features)
     found: dict[int, Region] = {}
-    end = machine.retired + budget
-    for _ in range(PIECES):
+    for lane in (0, *sorted(others)):
+        worker.lane_as_machine(lane)
+        _record(machine, paths, found, OTHER_PIECES if lane else PIECES, machine.retired + budget)
+        if len(found) >= MOST:
+            break
+    return list(found.values())
+
+
+def _record(machine: Machine, paths: Paths, found: dict[int, Region], pieces: int, end: int) -> None:
+    """Add the regions that a lane needs besides those that were found."""
+    engine = machine._engine
+    assert isinstance(engine, Interpreter)
+    for _ in range(pieces):
         trace: list[int] = []
         going = True
         while going and len(trace) < PIECE and machine.retired < end:
@@ -44,8 +58,7 @@ def find_regions(origin: Machine, job: Job, lane: int, budget: int) -> list[Regi
             for region in islice(plan(paths, paths.add(trace), known), MOST - len(found)):
                 found[region.entry] = region
         if not going or len(found) >= MOST or not _goes_on(machine, min(machine.retired + GAP, end)):
-            break
-    return list(found.values())
+            return
 
 
 def _goes_on(machine: Machine, end: int) -> bool:

@@ -7,6 +7,8 @@ changes, an instruction that only the reference runs - is taken to the CPU, wher
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +21,7 @@ from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
 from kvrm.machine.result import STOPS, Fault, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGSEGV
-from kvrm.memory import PAGE, AccessKind, Prot, untagged
+from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot, untagged
 from kvrm.target.cuda.abi import GROUP, PAGES_LEFT
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Device, device
@@ -42,12 +44,20 @@ ENDS = {
     Reason.BREAKPOINT: Stop.BREAKPOINT,
     Reason.EXIT: Stop.EXIT,
 }
+T = TypeVar("T", bound=np.generic)
 AWAY = Reason.UNTRANSLATED
 """In the state of a lane that has gone to the CPU."""
 
 
 class CudaLanes(Lanes):
-    """Lanes that run on the GPU."""
+    """Lanes that run on the GPU.
+
+    Of the last run, `device_seconds` is the time that kernels took, and `left_device` how many lanes the CPU
+    went on with.
+    """
+
+    device_seconds = 0.0
+    left_device = 0
 
     _device: DeviceLanes
     _code: Code
@@ -64,20 +74,25 @@ class CudaLanes(Lanes):
             self._code.set_breakpoints(breakpoints)
             self._device.pass_over()
             return
-        gpu, numbers = device(), np.arange(len(self), dtype=np.uint64)
+        gpu = device()
         self._stops = np.full(len(self), NOT_RUN, np.uint8)
         if self._of is not None and self._of.snapshot is job.snapshot:
             self._code.set_breakpoints(breakpoints)
-            self._device.begin(job, numbers)
+            self._device.begin(job)
             self._of = job
             return
         self._memory = LaneMemory(self._machine._memory.limit)
         self._memory.restore(job.snapshot.memory)
         image, self._process = self._new_image(job, gpu)
         interprets = self._machine.engine == "interpreter"
-        regions = [] if interprets else find_regions(self._machine, job, 0, PROFILED)
+        regions = [] if interprets else find_regions(self._machine, job, PROFILED)
         self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints)
-        self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job, numbers), job
+        self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job), job
+
+    @property
+    def device_bytes(self) -> int:
+        """Device memory that the lanes have, slabs that none has taken yet included."""
+        return self._device.device_bytes
 
     def _new_image(self, job: Job, gpu: Device) -> tuple[Image, DeviceProcess | None]:
         origin, snapshot, memory = self._machine._process, job.snapshot.process, self._memory
@@ -90,17 +105,24 @@ class CudaLanes(Lanes):
     def _run(self, plan: Plan) -> LaneResults:
         job = self._job
         assert job is not None
-        if job.args is not None or self._changes_code(job):
-            self._of = None
-            return super()._run(plan)
         device().use()
-        self._lay_out(job)
-        self._retired, left = 0, plan.budget
+        try:
+            here = not self._changes_code(job)
+            if here:
+                self._lay_out(job)
+        except OutOfMemory:
+            # the arguments of some lane; a worker says which
+            here = False
+        if not here:
+            self._of, self.left_device = None, len(self)
+            return super()._run(plan)
+        self._retired, left, self.device_seconds = 0, plan.budget, 0.0
         self._going = going = len(self)
         while left and going and not self._cancel.value:
             grant = min(left, self._slice)
             seconds, going, retired = self._device.run(grant)
             left -= grant
+            self.device_seconds += seconds
             self._retired += retired
             self._going = going
             if seconds < SLICE_SECONDS / 2:
@@ -108,6 +130,7 @@ class CudaLanes(Lanes):
             elif seconds > 2 * SLICE_SECONDS:
                 self._slice = max(self._slice // 2, FIRST_SLICE)
         self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
+        self.left_device = len(job.kept)
         if job.kept and not self._cancel.value:
             self._pass(
                 job, Work(np.empty(0, np.uint64), sorted(job.kept), self.threads), plan.budget, last=True
@@ -128,38 +151,38 @@ class CudaLanes(Lanes):
         """Fetch what lanes hold, and how they stopped; those that need the host go to the CPU."""
         lanes, out, start = self._device, job.outputs, np.uint64(job.snapshot.retired)
         reasons, retired, pcs = lanes.outcome()
+        retired -= start
         ends = ENDS if self._machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
         ends = ends | {Reason.BUDGET: unfinished}
-        met = {int(reason) for reason in np.flatnonzero(np.bincount(reasons))}
+        met = {reason for reason in (0, *Reason) if (reasons == reason).any()}
         for lane in np.flatnonzero(reasons == Reason.MEMORY) if Reason.MEMORY in met else ():
             if not self._refused(int(lane), lanes.state(int(lane))):
                 reasons[lane] = Reason.CODE_WRITE
-        known = np.isin(reasons, [0, *ends, Reason.MEMORY, AWAY])
-        away = np.flatnonzero(~known)
+                met.add(Reason.CODE_WRITE)
+        known = {0, *ends, Reason.MEMORY, AWAY}
+        away = np.flatnonzero(~np.isin(reasons, list(known))) if met - known else np.empty(0, np.int64)
         for lane in away:
             before = int(out.retired[lane]) + job.snapshot.retired
             self._take_away(job, int(lane), int(pcs[lane]), int(reasons[lane]), before)
         if len(away):
             reasons[away] = AWAY
             lanes.put(layout.REASON, reasons.astype(np.uint64))
-        here = slice(None) if AWAY not in met and not len(away) else np.flatnonzero(reasons != AWAY)
-        out.retired[here], out.pc[here] = retired[here] - start, pcs[here]
+        here = reasons != AWAY
+        out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
         for name, kept in out.registers.items():
-            words = kept.reshape(len(self), -1)
-            for i in range(words_of(name)):
-                words[here, i] = lanes.get(offset_of(name) + 8 * i)[here]
+            columns = [lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))]
+            found = columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+            out.registers[name] = merged(here, found, kept)
         for span, rows in out.memory.items():
-            rows[here] = lanes.memory(*span)[here]
-        codes = np.full(256, NOT_RUN, np.uint8)
+            out.memory[span] = merged(here, lanes.memory(*span), rows)
         for reason, stop in ends.items():
-            codes[reason] = stop.code
-        counted = codes[reasons]
-        out.stop[:] = np.where(counted == NOT_RUN, out.stop, counted)
-        exited = reasons == Reason.EXIT
-        if exited.any():
+            if reason in met:
+                out.stop[reasons == reason] = stop.code
+        if Reason.EXIT in met:
+            exited = reasons == Reason.EXIT
             out.exit_code[exited] = lanes.get(layout.ADDRESS)[exited]
-        self._fetch_streams(job, reasons != AWAY)
-        self._stops = np.where(reasons == AWAY, np.uint8(NOT_RUN), out.stop)
+        self._fetch_streams(job, here)
+        self._stops = np.where(here, out.stop, np.uint8(NOT_RUN))
 
     def _fetch_streams(self, job: Job, here: npt.NDArray[np.bool_]) -> None:
         """What lanes on the device have written so far."""
@@ -198,8 +221,8 @@ class CudaLanes(Lanes):
         if reason == Reason.SVC:
             # the instruction is run again, by an engine whose caller serves it
             pc, retired = pc - 4, retired - 1
-        memory, stdin = self._memory, None if job.stdin is None else job.stdin[lane]
-        process = None if self._process is None else self._process.replay(lane, words, stdin, pc)
+        memory = self._memory
+        process = None if self._process is None else self._process.replay(job, lane, words, pc)
         for page, data in self._device.own_pages(lane):
             memory.poke(page * PAGE, data)
         changes = memory.take_changes()
@@ -210,11 +233,16 @@ class CudaLanes(Lanes):
         on_cpu = super()._progress(running, seconds)
         if self._of is None:
             return on_cpu
-        codes, counts = np.unique(self._stops[self._stops != NOT_RUN], return_counts=True)
-        stops = {
-            STOPS[code]: int(n) for code, n in zip(codes, counts, strict=True) if STOPS[code] not in GOES_ON
-        }
+        counts = {stop: np.count_nonzero(self._stops == stop.code) for stop in STOPS if stop not in GOES_ON}
+        stops = {stop: n for stop, n in counts.items() if n}
         for stop, n in on_cpu.stops.items():
             stops[stop] = stops.get(stop, 0) + n
         finished = sum(stops.values()) or len(self) - self._going
         return Progress(running, len(self), finished, self._retired + on_cpu.retired, seconds, stops)
+
+
+def merged(here: npt.NDArray[np.bool_], new: npt.NDArray[T], old: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Of each lane, what is new if it is here, else what was known of it."""
+    if not here.all():
+        new[~here] = old[~here]
+    return new

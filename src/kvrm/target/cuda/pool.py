@@ -1,0 +1,67 @@
+"""Device memory for the pages that lanes write: slabs (`kvrm.target.cuda.memory`), more as needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kvrm.memory import PAGE
+from kvrm.target.cuda.abi import GROUP
+from kvrm.target.cuda.driver import Buffer, Device
+from kvrm.target.cuda.memory import SLAB_BYTES
+
+PART = 0.5
+"""The part of the free device memory that more slabs may take."""
+FIRST = 4
+"""Slabs for each group of lanes to begin with."""
+
+
+class Pool:
+    """Blocks of slabs; the kernel takes them from the newest, `block`, of `limit`; the others are full."""
+
+    def __init__(self, gpu: Device, groups: int) -> None:
+        self._gpu = gpu
+        self._blocks: list[Buffer] = []
+        self._wanted = FIRST * groups
+        self.grow()
+
+    @property
+    def block(self) -> Buffer:
+        """Where the kernel takes slabs from."""
+        return self._blocks[-1]
+
+    @property
+    def limit(self) -> int:
+        """How many the block has."""
+        return self.block.size // SLAB_BYTES
+
+    @property
+    def size(self) -> int:
+        """Bytes of all blocks."""
+        return sum(block.size for block in self._blocks)
+
+    def grow(self) -> bool:
+        """Add a block half as large as all others together; whether there was memory for a slab."""
+        fits = int(self._gpu.free_bytes * PART) // SLAB_BYTES
+        count = min(self._wanted, fits)
+        if count or not self._blocks:
+            self._blocks.append(self._gpu.allocate(count * SLAB_BYTES))
+            self._wanted = -(-self.size // SLAB_BYTES // 2)
+        return count > 0
+
+    def empty(self) -> None:
+        """All slabs are free again, in one block."""
+        if len(self._blocks) > 1:
+            size = self.size
+            self._blocks.clear()
+            self._blocks.append(self._gpu.allocate(size))
+
+    def read(self, slab: int, lane: int) -> bytes:
+        """The page of lane 0 to 31 in the slab at a device address."""
+        rows = np.empty((PAGE // 8, GROUP), np.uint64)
+        self._holder(slab).read(rows, slab - self._holder(slab).address)
+        column: npt.NDArray[np.uint64] = rows[:, lane]
+        return column.tobytes()
+
+    def _holder(self, slab: int) -> Buffer:
+        return next(b for b in self._blocks if b.address <= slab < b.address + b.size)
