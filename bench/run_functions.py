@@ -1,7 +1,7 @@
 """Functions of a static program on a GPU, each lane on data of its own, and what divergence costs.
 
-`--program` is programs/functions.c with the C library. The machine runs to `main`, and lanes of a fork call one
-function each; all results are compared with hashlib, zlib and numpy. Rates are guest instructions of all
+`--program` is programs/functions.c with the C library. The machine runs to `main`, and lanes of a fork call
+one function each; all results are compared with hashlib, zlib and numpy. Rates are guest instructions of all
 lanes together by the time of the kernels, and calls by the time from inputs to results in Python.
 
 For divergence, lanes go round a loop whose body is one of 32 copies of the same code: 1 to 32 copies for the

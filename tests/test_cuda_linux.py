@@ -116,6 +116,23 @@ def test_examples(examples: Path, away: list[tuple[int, str]]) -> None:
     assert not away
 
 
+def test_arguments(examples: Path, away: list[tuple[int, str]]) -> None:
+    """Those of each lane; where some are too many for its memory, as on the CPU."""
+    args = [["50"], [], ["7", "x" * 5000], ["20", b"\xff"], ["30"]]
+    results = same(examples / "primes", args=args, lanes=5)
+    assert len(set(results.stdout)) == 5 and not away
+    same(examples / "primes", args=args, lanes=5, budgets=(1, 300, None))
+    same(examples / "primes", args=[["5"], ["x" * 60_000]], lanes=2, memory_limit=8 * PAGE)
+
+
+def test_arguments_of_lanes_that_go_to_the_cpu(guest_root: Path, away: list[tuple[int, str]]) -> None:
+    from guests.fetch import program
+
+    args = [["cat", "/proc/self/cmdline"], ["echo", "x"], ["cat", "/proc/self/cmdline", "/proc/self/comm"]]
+    same(program(guest_root, "busybox"), args=args, lanes=3)
+    assert {lane for lane, _ in away} == {0, 2}
+
+
 BUSYBOX = [["sha256sum"], ["wc"], ["sort", "-r"], ["awk", "{n += NF; print $1} END {print n}"], ["cat"]]
 
 

@@ -97,3 +97,16 @@ def test_engines_agree(
             }
         )
     assert states[0] == states[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_on_a_gpu(command: Command, work: Path, guest_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One lane does what it does on the CPU."""
+    monkeypatch.chdir(work)
+    seen = []
+    for target in ("cpu", "cuda"):
+        monkeypatch.setenv("KVRM_TARGET", target)
+        result = _machine(command, guest_root, work).run(max_instructions=BUDGET)
+        seen.append((result.stop, result.exit_code, result.retired, result.stdout, result.stderr))
+    assert seen[0] == seen[1]
