@@ -22,39 +22,55 @@ __attribute__((noinline)) uint32_t crc(const uint8_t *data, long size) {
 
 static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+/* One round of SHA-256; names move, not values. */
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                       \
+    do {                                                                                       \
+        uint32_t x = w[((i) + 14) & 15], y = w[((i) + 1) & 15];                                \
+        if (part)                                                                              \
+            w[i] += (turn(x, 17) ^ turn(x, 19) ^ x >> 10) + w[((i) + 9) & 15] +                \
+                    (turn(y, 7) ^ turn(y, 18) ^ y >> 3);                                       \
+        h += (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + k[i] + w[i];    \
+        d += h;                                                                                \
+        h += (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));         \
+    } while (0)
+#define EIGHT(i)                                \
+    do {                                        \
+        ROUND(a, b, c, d, e, f, g, h, i);       \
+        ROUND(h, a, b, c, d, e, f, g, (i) + 1); \
+        ROUND(g, h, a, b, c, d, e, f, (i) + 2); \
+        ROUND(f, g, h, a, b, c, d, e, (i) + 3); \
+        ROUND(e, f, g, h, a, b, c, d, (i) + 4); \
+        ROUND(d, e, f, g, h, a, b, c, (i) + 5); \
+        ROUND(c, d, e, f, g, h, a, b, (i) + 6); \
+        ROUND(b, c, d, e, f, g, h, a, (i) + 7); \
+    } while (0)
+
 /* SHA-256 of a message of whole blocks. */
 __attribute__((noinline)) void sha256(const uint8_t *data, long size, const uint32_t *constants) {
-    uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint32_t s[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     for (long at = 0; at <= size; at += 64) {
-        uint32_t w[64], s[8];
-        for (int i = 0; i < 16; i++) {
-            w[i] = 0;
-            if (at < size) {
+        uint32_t w[16] = {0};
+        if (at < size)
+            for (int i = 0; i < 16; i++) {
                 uint32_t word;
                 memcpy(&word, data + at + 4 * i, 4);
                 w[i] = __builtin_bswap32(word);
             }
-        }
-        if (at == size) {
+        else {
             w[0] = 0x80000000;
             w[15] = (uint32_t)size * 8;
         }
-        for (int i = 16; i < 64; i++)
-            w[i] = (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10) + w[i - 7] +
-                   (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 16];
-        memcpy(s, h, sizeof s);
-        for (int i = 0; i < 64; i++) {
-            uint32_t a = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) +
-                         constants[i] + w[i];
-            uint32_t b = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-            s[7] = s[6], s[6] = s[5], s[5] = s[4], s[4] = s[3] + a, s[3] = s[2], s[2] = s[1], s[1] = s[0], s[0] = a + b;
+        uint32_t a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
+        for (int part = 0; part < 4; part++) {
+            const uint32_t *k = constants + 16 * part;
+            EIGHT(0);
+            EIGHT(8);
         }
-        for (int i = 0; i < 8; i++)
-            h[i] += s[i];
+        s[0] += a, s[1] += b, s[2] += c, s[3] += d, s[4] += e, s[5] += f, s[6] += g, s[7] += h;
     }
     for (int i = 0; i < 8; i++)
-        h[i] = __builtin_bswap32(h[i]);
-    memcpy(output, h, sizeof h);
+        s[i] = __builtin_bswap32(s[i]);
+    memcpy(output, s, sizeof s);
 }
 
 /* A quicksort with insertion sort at its ends: what it does depends on the data. */

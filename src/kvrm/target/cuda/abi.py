@@ -27,8 +27,9 @@ STOPPED = (1 << 32) - 1
 """In place of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
-AGAIN = 255
-"""In place of the reason why a lane stopped: it goes on with what is left of its grant."""
+AGAIN, NO_PAGE = 255, 254
+"""In place of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
+the pool of pages used up."""
 PLAIN_ID = 4
 """Offset in a slot of the handler's number where a region stands in it; its own is at 0, 32 bits both."""
 
@@ -129,11 +130,11 @@ class DeviceFunction(Function):
             e.store_at(facet, self.vars, 8 * (Var.FLAGS + i))
         e.ret_void()
 
-    def leave(self, reason: Reason, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value) -> None:
+    def leave(self, reason: int, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value) -> None:
         """Stop the lane with the reason in the state, and in IP the number of a slot, or 0."""
         self._stop(reason, ir.Constant(I64, 0) if ip is None else self._number(ip), budget, fields)
 
-    def _stop(self, reason: Reason, number: ir.Value, budget: ir.Value, fields: dict[str, ir.Value]) -> None:
+    def _stop(self, reason: int, number: ir.Value, budget: ir.Value, fields: dict[str, ir.Value]) -> None:
         e = self.e
         for name, value in fields.items():
             e.store_at(value, self.state, getattr(layout, name))

@@ -13,7 +13,7 @@ from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_worker import Job
-from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word
+from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Device, DeviceError
 from kvrm.target.cuda.image import ENTRY, Image
@@ -121,7 +121,7 @@ class DeviceLanes:
         self._counters.write(np.zeros(1, np.uint64), 16)
         self._tell_parameters()
         reasons = self.get(layout.REASON)
-        refused = reasons == Reason.MEMORY
+        refused = (reasons == Reason.MEMORY) | (reasons == NO_PAGE)
         self.put(layout.REASON, np.where(refused, np.uint64(reason), reasons))
         return bool(refused.any())
 
@@ -152,7 +152,7 @@ class DeviceLanes:
     def memory(self, start: int, stop: int) -> Bytes:
         """Guest memory, lanes x bytes; zeros where nothing is mapped."""
         rows = self._gpu.allocate(self._lanes * (stop - start))
-        self._launch("collect", start, stop - start, rows.address)
+        self._launch(_by_words("collect", start, stop - start), start, stop - start, rows.address)
         return rows.read(np.empty((self._lanes, stop - start), np.uint8))  # type: ignore[no-any-return]
 
     def outputs(self, stream: int) -> list[bytes]:
@@ -205,8 +205,14 @@ class DeviceLanes:
 
     def _put_rows(self, address: int, rows: Any) -> None:
         buffer = self._gpu.upload(rows)
-        self._launch("put", address, rows.shape[1], buffer.address)
+        name = _by_words("put", address, rows.shape[1])
+        self._launch(name, address, rows.shape[1], buffer.address)
         while self._refused_for_want_of_pages(0):
-            self._launch("put", address, rows.shape[1], buffer.address)
+            self._launch(name, address, rows.shape[1], buffer.address)
         if self._taken() == self._pool.limit and (self.get(layout.REASON) == Reason.MEMORY).any():
             raise DeviceError(f"no memory for what {self._lanes} lanes begin with; run fewer at a time")
+
+
+def _by_words(name: str, address: int, length: int) -> str:
+    """The kernel that copies so many bytes at an address."""
+    return name if (address | length) & 7 else f"{name}_words"

@@ -442,6 +442,12 @@ def _slab(e: Emitter, block: ir.Value, entry: ir.Value, none: ir.Block) -> ir.Va
     return base
 
 
+def pool_is_used_up(e: Emitter, block: ir.Value) -> ir.Value:
+    """Whether no slab is left in the pool."""
+    taken = e.load(pointer(e, e.load_at(block, 8 * Param.SLAB_NEXT, I64)), typ=I64)
+    return e.icmp_unsigned(">=", taken, e.load_at(block, 8 * Param.SLAB_LIMIT, I64))
+
+
 def _copy_page(a: Access, source: ir.Value, to: ir.Value) -> None:
     """From a shared page into the lane's words of a slab."""
     e = a.e

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from itertools import islice
+from random import Random
 
 import numpy as np
 
@@ -18,9 +19,9 @@ from kvrm.memory import PAGE, GuestFault, Memory
 
 PIECES, PIECE, GAP = 12, 20_000, 60_000
 """How often a lane is recorded, for how many instructions, and how many it runs in between."""
-OTHERS, OTHER_PIECES = 7, 2
-"""How many lanes are recorded besides the first, and how often."""
-MOST = 32
+OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 4
+"""Lanes that are recorded besides the first, how often, and how many in a row that add nothing end it."""
+MOST = 40
 """Regions: each costs about as much compilation as twenty handlers."""
 
 
@@ -28,14 +29,17 @@ def find_regions(origin: Machine, job: Job, budget: int) -> list[Region]:
     """The regions that a few of the lanes would have spent most of their first instructions in."""
     worker = Worker(origin, job, engine="interpreter")
     count = len(job.outputs.stop)
-    others = {count * i // (OTHERS + 1) for i in range(1, OTHERS + 1)} - {0}
+    others = Random(0).sample(range(1, count), min(OTHERS, count - 1))
     machine = worker.lane_as_machine(0)
     paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features)
     found: dict[int, Region] = {}
-    for lane in (0, *sorted(others)):
+    in_vain = 0
+    for lane in (0, *others):
         worker.lane_as_machine(lane)
+        before = len(found)
         _record(machine, paths, found, OTHER_PIECES if lane else PIECES, machine.retired + budget)
-        if len(found) >= MOST:
+        in_vain = in_vain + 1 if len(found) == before else 0
+        if len(found) >= MOST or in_vain == IN_VAIN:
             break
     return list(found.values())
 

@@ -22,7 +22,7 @@ from kvrm.machine.result import STOPS, Fault, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGSEGV
 from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot, untagged
-from kvrm.target.cuda.abi import GROUP, PAGES_LEFT
+from kvrm.target.cuda.abi import GROUP, NO_PAGE, PAGES_LEFT
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Device, device
 from kvrm.target.cuda.image import Image
@@ -154,7 +154,7 @@ class CudaLanes(Lanes):
         retired -= start
         ends = ENDS if self._machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
         ends = ends | {Reason.BUDGET: unfinished}
-        met = {reason for reason in (0, *Reason) if (reasons == reason).any()}
+        met = {reason for reason in (0, *Reason, NO_PAGE) if (reasons == reason).any()}
         for lane in np.flatnonzero(reasons == Reason.MEMORY) if Reason.MEMORY in met else ():
             if not self._refused(int(lane), lanes.state(int(lane))):
                 reasons[lane] = Reason.CODE_WRITE

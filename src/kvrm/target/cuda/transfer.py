@@ -2,7 +2,8 @@
 
 `put(params, address, length, rows)` gives each lane its own copy of the pages and its row of bytes there,
 permitted or not; a lane for which the pool has no page left stops before it begins.
-`collect(params, address, length, rows)` copies to rows; what is not mapped reads as zeros.
+`collect(params, address, length, rows)` copies to rows; what is not mapped reads as zeros. `put_words` and
+`collect_words` do the same by 8 bytes, which address and length must be multiples of.
 `begin(params, words, _, _)` gives each lane the words in `words`; `put_column(params, offset, _, column)` one
 word of the lane at that offset, and `get_column` reads it back.
 `outcome(params, reasons, retired, pcs)` tells how lanes stopped, in arrays of bytes, words and words.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from llvmlite import ir
 
@@ -54,34 +56,6 @@ def special(module: ir.Module, name: str) -> ir.Function:
     """The intrinsic that reads a special register."""
     full = f"llvm.nvvm.read.ptx.sreg.{name}"
     return module.globals.get(full) or ir.Function(module, ir.FunctionType(ir.IntType(32), []), full)
-
-
-KERNELS = ("put", "collect", "begin", "put_column", "get_column", "outcome", "outputs")
-
-
-def build(module: ir.Module) -> None:
-    """Emit the kernels."""
-    bodies: list[Callable[..., None]] = [
-        _put,
-        _collect,
-        _begin,
-        _put_column,
-        _get_column,
-        _outcome,
-        _outputs,
-    ]
-    for name, body in zip(KERNELS, bodies, strict=True):
-        fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
-        fn.calling_convention = "ptx_kernel"
-        e = Emitter(fn.append_basic_block("entry"))
-        thread = Thread(e, fn.args[0])
-        work, done = e.append_basic_block("work"), e.append_basic_block("done")
-        e.cbranch(thread.exists, work, done)
-        e.position_at_end(work)
-        body(e, thread, *fn.args)
-        e.branch(done)
-        e.position_at_end(done)
-        e.ret_void()
 
 
 def _begin(e: Emitter, t: Thread, params: ir.Value, words: ir.Value, *_: ir.Value) -> None:
@@ -144,14 +118,20 @@ def _access(e: Emitter, t: Thread) -> Access:
 
 
 def _put(
-    e: Emitter, t: Thread, params: ir.Value, address: ir.Value, length: ir.Value, rows: ir.Value
+    e: Emitter,
+    thread: Thread,
+    params: ir.Value,
+    address: ir.Value,
+    length: ir.Value,
+    rows: ir.Value,
+    t: ir.Type,
 ) -> None:
-    a, row, end = _access(e, t), e.add(rows, e.mul(t.number, length)), e.append_basic_block("end")
-    with repeat(e, length) as i:
+    a, row, end = _access(e, thread), e.add(rows, e.mul(thread.number, length)), e.append_basic_block("end")
+    with _steps(e, length, t) as i:
         at = e.add(address, i)
         entry = a.entry(at)
-        left = pointer(e, e.add(t.state, _c(32 * PAGES_LEFT)))
-        got = e.call(own_function(e.module), [params, t.lane, entry, left])
+        left = pointer(e, e.add(thread.state, _c(32 * PAGES_LEFT)))
+        got = e.call(own_function(e.module), [params, thread.lane, entry, left])
         none, good = e.append_basic_block("none"), e.append_basic_block("good")
         e.cbranch(got, good, none)
         e.position_at_end(none)
@@ -161,20 +141,26 @@ def _put(
             (layout.REASON, _c(Reason.MEMORY)),
         )
         for where, value in stop:
-            e.store_at(value, pointer(e, t.state), 32 * where)
+            e.store_at(value, pointer(e, thread.state), 32 * where)
         e.branch(end)
         e.position_at_end(good)
         here = a.place(entry, ir.Constant(I1, 1), offset_of(e, at))
-        e.store(e.load(pointer(e, e.add(row, i)), typ=I8), a.pointer(here))
+        e.store(e.load(pointer(e, e.add(row, i)), typ=t), a.pointer(here))
     e.branch(end)
     e.position_at_end(end)
 
 
 def _collect(
-    e: Emitter, t: Thread, params: ir.Value, address: ir.Value, length: ir.Value, rows: ir.Value
+    e: Emitter,
+    thread: Thread,
+    params: ir.Value,
+    address: ir.Value,
+    length: ir.Value,
+    rows: ir.Value,
+    t: ir.Type,
 ) -> None:
-    a, row = _access(e, t), e.add(rows, e.mul(t.number, length))
-    with repeat(e, length) as i:
+    a, row = _access(e, thread), e.add(rows, e.mul(thread.number, length))
+    with _steps(e, length, t) as i:
         at = e.add(address, i)
         entry = a.entry(at)
         mapped = e.icmp_unsigned("!=", e.load_at(entry, SHARED, I64), _c(0))
@@ -182,15 +168,23 @@ def _collect(
         e.cbranch(mapped, read, zero)
         e.position_at_end(read)
         here = a.place(entry, a.bit(e.load_at(entry, OWN, I32)), offset_of(e, at))
-        found = e.load(a.pointer(here), typ=I8)
+        found = e.load(a.pointer(here), typ=t)
         e.branch(step)
         e.position_at_end(zero)
         e.branch(step)
         e.position_at_end(step)
-        byte = e.phi(I8)
-        byte.add_incoming(found, read)
-        byte.add_incoming(ir.Constant(I8, 0), zero)
-        e.store(byte, pointer(e, e.add(row, i)))
+        value = e.phi(t)
+        value.add_incoming(found, read)
+        value.add_incoming(ir.Constant(t, 0), zero)
+        e.store(value, pointer(e, e.add(row, i)))
+
+
+@contextmanager
+def _steps(e: Emitter, length: ir.Value, t: ir.Type) -> Iterator[ir.Value]:
+    """What is emitted inside runs with the offset of each `t` below `length`."""
+    shift = _c((t.width // 8).bit_length() - 1)
+    with repeat(e, e.lshr(length, shift)) as i:
+        yield e.shl(i, shift)
 
 
 @contextmanager
@@ -208,3 +202,33 @@ def repeat(e: Emitter, count: ir.Value) -> Iterator[ir.Value]:
     i.add_incoming(e.add(i, _c(1)), e.block)
     e.branch(loop)
     e.position_at_end(done)
+
+
+_BODIES: dict[str, Callable[..., None]] = {
+    "put": partial(_put, t=I8),
+    "put_words": partial(_put, t=I64),
+    "collect": partial(_collect, t=I8),
+    "collect_words": partial(_collect, t=I64),
+    "begin": _begin,
+    "put_column": _put_column,
+    "get_column": _get_column,
+    "outcome": _outcome,
+    "outputs": _outputs,
+}
+KERNELS = tuple(_BODIES)
+
+
+def build(module: ir.Module) -> None:
+    """Emit the kernels."""
+    for name, body in _BODIES.items():
+        fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
+        fn.calling_convention = "ptx_kernel"
+        e = Emitter(fn.append_basic_block("entry"))
+        thread = Thread(e, fn.args[0])
+        work, done = e.append_basic_block("work"), e.append_basic_block("done")
+        e.cbranch(thread.exists, work, done)
+        e.position_at_end(work)
+        body(e, thread, *fn.args)
+        e.branch(done)
+        e.position_at_end(done)
+        e.ret_void()
