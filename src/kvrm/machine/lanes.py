@@ -164,7 +164,7 @@ class Lanes(Runner[LaneResults]):
             left -= batch
             self._pass(job, work, batch, last=not left)
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
-        return job.outputs.results(unfinished, self.poll().seconds)
+        return job.outputs.results(unfinished, self.seconds)
 
     def _pass(self, job: Job, work: Work, budget: int, last: bool) -> None:
         """Run every lane that has not ended once."""

@@ -117,8 +117,12 @@ class Runner(ABC, Generic[T]):
 
     def poll(self) -> Progress:
         """How far the run is that is going on, or how far the last one came. Never waits."""
-        busy = self._busy
-        return self._progress(busy, (time.perf_counter() if busy else self._ended) - self._began)
+        return self._progress(self._busy, self.seconds)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run that is going on, or of the last one."""
+        return (time.perf_counter() if self._busy else self._ended) - self._began
 
     def require_idle(self) -> None:
         """Raise UsageError while a run is going on."""

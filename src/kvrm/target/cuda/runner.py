@@ -26,7 +26,7 @@ from kvrm.target.cuda.abi import GROUP, NO_PAGE, PAGES_LEFT
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Device, device
 from kvrm.target.cuda.image import Image
-from kvrm.target.cuda.lanes import DeviceLanes
+from kvrm.target.cuda.lanes import Bytes, DeviceLanes
 from kvrm.target.cuda.process import DeviceProcess, chunks_ahead
 from kvrm.target.cuda.profile import find_regions
 
@@ -45,6 +45,8 @@ ENDS = {
     Reason.EXIT: Stop.EXIT,
 }
 T = TypeVar("T", bound=np.generic)
+Here = npt.NDArray[np.bool_] | None
+"""Whether each lane is on the device; None: all are."""
 AWAY = Reason.UNTRANSLATED
 """In the state of a lane that has gone to the CPU."""
 
@@ -136,7 +138,7 @@ class CudaLanes(Lanes):
                 job, Work(np.empty(0, np.uint64), sorted(job.kept), self.threads), plan.budget, last=True
             )
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
-        return job.outputs.results(unfinished, self.poll().seconds)
+        return job.outputs.results(unfinished, self.seconds)
 
     def _changes_code(self, job: Job) -> bool:
         """Whether lanes begin with code of their own."""
@@ -154,20 +156,15 @@ class CudaLanes(Lanes):
         retired -= start
         ends = ENDS if self._machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
         ends = ends | {Reason.BUDGET: unfinished}
-        met = {reason for reason in (0, *Reason, NO_PAGE) if (reasons == reason).any()}
+        met = {int(reasons[0])}
+        if not (reasons == reasons[0]).all():
+            met = {reason for reason in (0, *Reason, NO_PAGE) if (reasons == reason).any()}
         for lane in np.flatnonzero(reasons == Reason.MEMORY) if Reason.MEMORY in met else ():
             if not self._refused(int(lane), lanes.state(int(lane))):
                 reasons[lane] = Reason.CODE_WRITE
                 met.add(Reason.CODE_WRITE)
-        known = {0, *ends, Reason.MEMORY, AWAY}
-        away = np.flatnonzero(~np.isin(reasons, list(known))) if met - known else np.empty(0, np.int64)
-        for lane in away:
-            before = int(out.retired[lane]) + job.snapshot.retired
-            self._take_away(job, int(lane), int(pcs[lane]), int(reasons[lane]), before)
-        if len(away):
-            reasons[away] = AWAY
-            lanes.put(layout.REASON, reasons.astype(np.uint64))
-        here = reasons != AWAY
+        self._send_away(job, met - {0, *ends, Reason.MEMORY, AWAY}, reasons, pcs)
+        here = None if AWAY not in met and not job.kept else reasons != AWAY
         out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
         for name, kept in out.registers.items():
             columns = [lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))]
@@ -175,23 +172,34 @@ class CudaLanes(Lanes):
             out.registers[name] = merged(here, found, kept)
         for span, rows in out.memory.items():
             out.memory[span] = merged(here, lanes.memory(*span), rows)
-        for reason, stop in ends.items():
-            if reason in met:
-                out.stop[reasons == reason] = stop.code
+        for reason in met & ends.keys():
+            out.stop[reasons == reason] = ends[reason].code
         if Reason.EXIT in met:
             exited = reasons == Reason.EXIT
             out.exit_code[exited] = lanes.get(layout.ADDRESS)[exited]
         self._fetch_streams(job, here)
-        self._stops = np.where(here, out.stop, np.uint8(NOT_RUN))
+        self._stops = out.stop if here is None else np.where(here, out.stop, np.uint8(NOT_RUN))
 
-    def _fetch_streams(self, job: Job, here: npt.NDArray[np.bool_]) -> None:
+    def _send_away(self, job: Job, reasons: set[int], of: Bytes, pcs: Words) -> None:
+        """Have the CPU go on with the lanes that stopped for one of these reasons."""
+        if not reasons:
+            return
+        for lane in np.flatnonzero(np.isin(of, list(reasons))):
+            before = int(job.outputs.retired[lane]) + job.snapshot.retired
+            self._take_away(job, int(lane), int(pcs[lane]), int(of[lane]), before)
+            of[lane] = AWAY
+        self._device.put(layout.REASON, of.astype(np.uint64))
+
+    def _fetch_streams(self, job: Job, here: Here) -> None:
         """What lanes on the device have written so far."""
         streams, start = job.outputs.streams, job.snapshot.process
         for stream, name in enumerate(STREAMS):
             if streams[name]:
-                before = (start.stdout, start.stderr)[stream]
-                found = zip(here.tolist(), self._device.outputs(stream), streams[name], strict=True)
-                streams[name] = [before + new if is_here else old for is_here, new, old in found]
+                before, found = (start.stdout, start.stderr)[stream], self._device.outputs(stream)
+                new = [before + text for text in found] if before else found
+                if here is not None:
+                    new = [n if h else o for h, n, o in zip(here.tolist(), new, streams[name], strict=True)]
+                streams[name] = new
 
     def _refused(self, lane: int, state: Words) -> bool:
         """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
@@ -241,8 +249,8 @@ class CudaLanes(Lanes):
         return Progress(running, len(self), finished, self._retired + on_cpu.retired, seconds, stops)
 
 
-def merged(here: npt.NDArray[np.bool_], new: npt.NDArray[T], old: npt.NDArray[T]) -> npt.NDArray[T]:
+def merged(here: Here, new: npt.NDArray[T], old: npt.NDArray[T]) -> npt.NDArray[T]:
     """Of each lane, what is new if it is here, else what was known of it."""
-    if not here.all():
+    if here is not None:
         new[~here] = old[~here]
     return new
