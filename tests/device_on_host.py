@@ -17,7 +17,7 @@ from kvrm.engine import native
 from kvrm.target.cuda import driver
 
 SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
-REDUX = "llvm.nvvm.redux.sync.umin"
+REDUX, VOTE = "llvm.nvvm.redux.sync.umin", "llvm.nvvm.vote.all.sync"
 
 
 def host_text(text: str) -> str:
@@ -25,6 +25,8 @@ def host_text(text: str) -> str:
     text = re.sub(r"target (triple|datalayout) = .*", "", text).replace("ptx_kernel", "")
     text = re.sub(rf'declare i32 @"{REDUX}"\(.*\)', "", text).replace(REDUX, "alone")
     text += '\ndefine internal i32 @"alone"(i32 %a, i32 %b) alwaysinline { ret i32 %a }\n'
+    text = re.sub(rf'declare i1 @"{VOTE}"\(.*\)', "", text).replace(VOTE, "agreed")
+    text += 'define internal i1 @"agreed"(i32 %a, i1 %b) alwaysinline { ret i1 %b }\n'
     for name in SPECIAL:
         full = f'@"llvm.nvvm.read.ptx.sreg.{name}"'
         text = re.sub(rf"declare i32 {re.escape(full)}\(\)", "", text).replace(full, f'@"get.{name}"')

@@ -151,6 +151,24 @@ def test_only_rw_reaches_the_host(guest_root: Path, tmp_path: Path, monkeypatch:
     assert (tmp_path / "kept").read_bytes() == b"x"
 
 
+def test_lanes_read_files_of_a_directory_or_lines(examples: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    for number in range(30):
+        (tmp_path / "in" / f"{number:02}").write_bytes(b"%d * 2\n" % number)
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"1 + 2\n1 / 0\n3 + 4\n")
+    done = kvrm("run", "--inputs", tmp_path / "in", "--outputs", tmp_path / "out", examples / "expression")
+    assert done.returncode == 0 and b"and 10 more lanes" in done.stdout
+    assert [(tmp_path / "out" / f"{n:02}.out").read_bytes() for n in (3, 29)] == [b"6\n", b"58\n"]
+    done = kvrm("run", "--inputs", lines, examples / "expression")
+    assert done.returncode == 1 and b"3 lanes on cpu: 3 exit" in done.stdout
+    done = kvrm("run", "--lanes", "2", "--inputs", lines, "--target", "auto", examples / "expression")
+    assert done.returncode == 1 and b"2 lanes on " in done.stdout
+    done = kvrm("run", "--lanes", "4", "--inputs", lines, examples / "expression")
+    assert done.returncode == 2 and "has 3 inputs, fewer than 4 lanes" in complaint(done)
+
+
 def test_demo(examples: Path) -> None:
     done = kvrm("demo")
     assert done.returncode == 0
@@ -220,6 +238,11 @@ HELLO = Path(__file__).parent.parent / "examples/guests/bin/hello"
         ["run", "--features", "armv8.0,FEAT_SVE", HELLO],
         ["run", "--features", "", HELLO],
         ["run", "--unknown", HELLO],
+        ["run", "--target", "gpu", HELLO],
+        ["run", "--lanes", "0", HELLO],
+        ["run", "--lanes", "2", "--stats", HELLO],
+        ["run", "--inputs", "no-such-file", HELLO],
+        ["run", "--outputs", "no-such-directory", HELLO],
         ["profile"],
         ["profile", "no-such-file"],
         ["profile", "--top", "-1", HELLO],

@@ -18,6 +18,7 @@ import kvrm
 from kvrm import Stop
 from kvrm.isa.a64 import definitions
 from kvrm.target.cuda import driver, engine, runner
+from kvrm.target.cuda.arrays import DeviceArray, View, on_host
 from lane_tools import CODE, REGISTERS, SPANS, WORDS, Do, facts, machine, mixture
 from test_lanes import lanes_of
 
@@ -84,6 +85,49 @@ class TestLanes:
         lanes.start(BUDGET)
         got = lanes.wait()
         assert all(facts(got, lane) == facts(want, lane) for lane in range(40))
+
+    def test_arrays_on_the_device(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What lanes begin with may be there; registers and memory are there without a copy."""
+        gpu, rows = driver.device(), np.random.default_rng(1).integers(0, 256, (70, 16), np.uint8)
+        number, start = np.arange(70) + 3, SPANS[0].start
+        seen = []
+        for target in ("cpu", "cuda"):
+            lanes = lanes_of(on(target, machine, monkeypatch), np.full(70, Do.COUNT), number)
+            buffer = gpu.upload(rows)
+            there = DeviceArray(buffer.address, rows.shape, np.uint8, buffer)
+            lanes.memory[start + 32 : start + 48] = rows if target == "cpu" else there
+            results = lanes.run(BUDGET)
+            seen.append([facts(results, lane) for lane in range(70)])
+        assert seen[0] == seen[1]
+        words = lanes.on_device.registers["x0"].__cuda_array_interface__
+        assert words["shape"] == (3, 32) and words["strides"][1] == 8
+        for lane in (0, 31, 32, 69):
+            one = np.zeros(1, np.uint64)
+            at = words["data"][0] + lane // 32 * words["strides"][0] + lane % 32 * 8
+            View(gpu, DeviceArray(at, (8,), np.uint8, None)).read(one)
+            assert one[0] == results.registers["x0"][lane]
+        copied = lanes.on_device.memory[start + 32 : start + 48]
+        assert (on_host(gpu, copied) == rows).all()
+
+    @pytest.mark.parametrize("name", ["v1", "nzcv", "x31"])
+    def test_bad_arrays(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        buffer = driver.device().upload(bytes(640))
+        lanes = on("cuda", machine, monkeypatch).fork(40)
+        start = SPANS[0].start
+        with pytest.raises(kvrm.UsageError, match="run the lanes first"):
+            lanes.on_device  # noqa: B018
+        with pytest.raises(kvrm.UsageError, match="takes uint8 of shape"):
+            lanes.memory[start : start + 16] = DeviceArray(buffer.address, (40, 8), np.uint8, buffer)
+        with pytest.raises(kvrm.UsageError, match="target is not cuda"):
+            on("cpu", machine, monkeypatch).fork(40).memory[start : start + 16] = DeviceArray(
+                buffer.address, (40, 16), np.uint8, buffer
+            )
+        lanes.run(1)
+        if name == "v1":
+            assert lanes.on_device.registers[name].shape == (2, 32, 2)
+        else:
+            with pytest.raises(kvrm.UsageError, match="on the device there are"):
+                lanes.on_device.registers[name]
 
     @pytest.mark.parametrize("megabytes", [8, 1024])
     def test_a_pool_that_runs_out(self, megabytes: int, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
@@ -202,9 +246,10 @@ def test_without_a_gpu_the_message_says_what_is_missing(monkeypatch: pytest.Monk
         cuInit = staticmethod(refuse)
 
     monkeypatch.setattr(driver, "_driver", Driver)
-    for module in (engine, runner):
+    for module in (driver, engine, runner):
         monkeypatch.setattr(module, "device", driver.Device)
     with pytest.raises(kvrm.KvrmError, match="cannot be used: libcuda was not found"):
         kvrm.Machine(target="cuda")
-    with pytest.raises(kvrm.UsageError, match="no target 'gpu'; there are cpu, cuda"):
+    with pytest.raises(kvrm.UsageError, match="no target 'gpu'; there are cpu, cuda, auto"):
         kvrm.Machine(target="gpu")
+    assert kvrm.Machine(target="auto").target == "cpu"

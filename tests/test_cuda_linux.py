@@ -17,7 +17,7 @@ import kvrm
 from kvrm import Stop
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_worker import Job
-from kvrm.target.cuda import kernel, process, runner
+from kvrm.target.cuda import kernel, linux, process, runner
 from kvrm.target.cuda.ptx import compile_ptx
 
 COMPILER = "aarch64-linux-gnu-gcc"
@@ -404,6 +404,11 @@ def test_reset_with_other_input(calls: Path, away: list[tuple[int, str]]) -> Non
         results = lanes.run()
         assert (results.stdout, results.stops) == (expected.stdout, expected.stops)
     assert not away
+
+
+def test_the_table_says_which_are_resident() -> None:
+    ends = {number for number, row in TABLE.items() if row.name in ("exit", "exit_group")}
+    assert {number for number, row in TABLE.items() if row.resident} == linux.CALLS.keys() | ends
 
 
 def test_assembles(tmp_path: Path) -> None:

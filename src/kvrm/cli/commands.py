@@ -66,6 +66,10 @@ def run(
     env: Environment = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print a line of JSON on stderr.")] = False,
     fp_flags: FpFlags = False,
+    target: Annotated[str | None, _option("NAME", "Where it runs: cpu, cuda or auto; default cpu.")] = None,
+    lanes: Annotated[int | None, _option("N", "Run N lanes at once, and print a table.", min=1)] = None,
+    inputs: Annotated[Path | None, _option("DIR|FILE", "Each lane reads a file, or a line.")] = None,
+    outputs: Annotated[Path | None, _directory("Each lane's output goes to a file in DIR.")] = None,
 ) -> int:
     """Run a program; the exit code is the guest's, or 128 + n after signal n or a fault, or 124 after N."""
     from kvrm.cli.run import Options, run_program
@@ -78,8 +82,15 @@ def run(
         max_instructions=max_instructions,
         env=env or [],
         fp_flags=fp_flags,
+        target=target,
     )
-    return run_program(program, args or [], options, stats=stats)
+    if lanes is None and inputs is None and outputs is None:
+        return run_program(program, args or [], options, stats=stats)
+    if stats:
+        raise typer.BadParameter("it is for one lane", param_hint="--stats")
+    from kvrm.cli.lanes import run_lanes
+
+    return run_lanes(program, args or [], options, lanes, inputs, outputs)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

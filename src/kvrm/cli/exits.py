@@ -9,6 +9,8 @@ class Exit(IntEnum):
     """A guest killed by signal n, or by a fault that would send it, gives 128 + n as in a shell."""
 
     OK = 0
+    LANES = 1
+    """Not all of many lanes exited with 0."""
     USAGE = 2
     """Bad options, or a program that cannot be loaded."""
     HOST = 70

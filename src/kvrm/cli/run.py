@@ -26,6 +26,7 @@ class Options:
     max_instructions: int | None
     env: Sequence[str]
     fp_flags: bool
+    target: str | None = None
 
 
 def run_program(program: Path, arguments: Sequence[str], options: Options, *, stats: bool) -> int:
@@ -57,6 +58,7 @@ def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tupl
             rw=options.rw,
             features=None if options.features is None else feature_names(options.features),
             fp_flags=options.fp_flags,
+            target=options.target,
         )
         result = machine.run(max_instructions=options.max_instructions)
     if result.stop is not kvrm.Stop.EXIT:

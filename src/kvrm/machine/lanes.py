@@ -38,6 +38,9 @@ class Lanes(Runner[LaneResults]):
     put aside, at the cost of the pages it wrote, and goes on in the next run.
     """
 
+    takes_device_arrays = False
+    """Whether what lanes begin with may be in a GPU's memory."""
+
     def __init__(
         self,
         machine: Machine,
@@ -52,7 +55,8 @@ class Lanes(Runner[LaneResults]):
             raise UsageError(f"lanes cannot share {' and '.join(machine._outside)} outside the machine")
         self._machine, self._count, self._fork = machine, lanes, snapshot
         self._breakpoints = set(machine.breakpoints) if snapshot else None
-        self.registers, self.memory = RegisterInputs(lanes), MemoryInputs(lanes)
+        self.registers = RegisterInputs(lanes)
+        self.memory = MemoryInputs(lanes, self.takes_device_arrays)
         self._stdin: list[bytes] | None = None
         self._args: list[Sequence[str | bytes]] | None = None
         self._keep: tuple[str | slice, ...] = DEFAULT_KEEP

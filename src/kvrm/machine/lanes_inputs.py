@@ -77,21 +77,30 @@ class MemoryInputs:
     """`lanes.memory[start:stop] = data`: bytes of shape (lanes, stop - start) that each lane begins with.
 
     They are written whatever the guest's permissions; the addresses must be mapped when the lanes begin.
+    Target "cuda" takes contiguous arrays with `__cuda_array_interface__` too, which are not copied.
     """
 
-    def __init__(self, lanes: int) -> None:
-        self._lanes = lanes
-        self._ranges: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
+    def __init__(self, lanes: int, takes_device_arrays: bool = False) -> None:
+        self._lanes, self._takes_device_arrays = lanes, takes_device_arrays
+        self._ranges: dict[tuple[int, int], Any] = {}
 
     def __setitem__(self, key: slice, data: npt.ArrayLike) -> None:
         start, stop = span_of(key, "lanes.memory")
-        array, shape = _array(data), (self._lanes, stop - start)
-        if array.shape != shape or array.dtype != np.uint8:
-            where = f"lanes.memory[{start:#x}:{stop:#x}]"
-            raise UsageError(f"{where} takes uint8 of shape {shape}, not {array.dtype} of {array.shape}")
-        self._ranges[start, stop] = np.array(array)
+        shape, where = (self._lanes, stop - start), f"lanes.memory[{start:#x}:{stop:#x}]"
+        interface = getattr(data, "__cuda_array_interface__", None)
+        if interface is not None and not self._takes_device_arrays:
+            raise UsageError(f"{where} has an array on a GPU, and the machine's target is not cuda")
+        array = data if interface else _array(data)
+        given, dtype = (
+            (tuple(interface["shape"]), np.dtype(interface["typestr"]))
+            if interface
+            else (array.shape, array.dtype)
+        )
+        if given != shape or dtype != np.uint8 or (interface and interface.get("strides")):
+            raise UsageError(f"{where} takes uint8 of shape {shape}, contiguous, not {dtype} of {given}")
+        self._ranges[start, stop] = array if interface else np.array(array)
 
-    def __getitem__(self, key: slice) -> npt.NDArray[np.uint8]:
+    def __getitem__(self, key: slice) -> Any:
         span = span_of(key, "lanes.memory")
         if span not in self._ranges:
             raise UsageError(f"lanes.memory[{span[0]:#x}:{span[1]:#x}] was not set")
@@ -103,7 +112,7 @@ class MemoryInputs:
     def __len__(self) -> int:
         return len(self._ranges)
 
-    def items(self) -> list[tuple[int, npt.NDArray[np.uint8]]]:
+    def items(self) -> list[tuple[int, Any]]:
         """Start address and array of each."""
         return [(start, array) for (start, _), array in self._ranges.items()]
 

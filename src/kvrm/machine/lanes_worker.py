@@ -110,7 +110,7 @@ class Worker:
         self._job, snapshot = job, job.snapshot
         self._loop = lane_loop()
         self._machine = machine = copy(origin)
-        machine.engine, machine.target = engine or origin.engine, "cpu"
+        machine.engine = engine or origin.engine
         machine.state = self._state = State()
         machine._memory = self._memory = LaneMemory(origin._memory.limit)
         machine.memory = MemoryView(self._memory)
@@ -121,7 +121,8 @@ class Worker:
             from kvrm.linux.lane import LaneProcess
 
             machine._process = LaneProcess(origin._process, self._memory, self._state, snapshot.process)
-        machine._engine = self._engine = _make_engine(machine, self._memory, origin._process is not None)
+        program = origin._process is not None
+        machine._engine = self._engine = _make_engine(machine, self._memory, program, "cpu")
         self._memory.on_remap = self._engine.invalidate
         self._native = isinstance(self._engine, Interpreter)
         self._entry = address_of(library().enter) if self._native else 0

@@ -46,9 +46,8 @@ ENGINES = {
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
-DEVICE_ENGINES = {
-    name: f"kvrm.target.cuda.engine:{'DeviceInterpreter' if name == 'interpreter' else 'DeviceEngine'}"
-    for name in ENGINES
+DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
+    "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
 }
 """What runs the lane of a machine on target "cuda"."""
 
@@ -158,9 +157,8 @@ class Machine:
             )
             self._process.start()
             self._process.read_ahead()
-        target, self.target = self.target, "cpu" if lanes is not None else self.target
-        self._engine = _make_engine(self, self._memory, program is not None)
-        self.target = target
+        target = self.target if lanes is None else "cpu"
+        self._engine = _make_engine(self, self._memory, program is not None, target)
         self._memory.on_remap = self._engine.invalidate
         self._solo = Solo(self)
         self._watch: Watch = self._solo
@@ -452,8 +450,12 @@ def _engine_name(engine: str | None) -> str:
 
 def _target_name(target: str | None) -> str:
     name = target or os.environ.get("KVRM_TARGET") or next(iter(TARGETS))
-    if name not in TARGETS:
-        raise UsageError(f"no target {name!r}; there are {', '.join(TARGETS)}")
+    if name not in (*TARGETS, "auto"):
+        raise UsageError(f"no target {name!r}; there are {', '.join(TARGETS)}, auto")
+    if name == "auto":
+        from kvrm.target.cuda.driver import has_device
+
+        return "cuda" if has_device() else "cpu"
     return name
 
 
@@ -470,10 +472,10 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
         raise UsageError(str(error)) from None
 
 
-def _make_engine(machine: Machine, memory: Memory, program: bool) -> Any:
+def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:
     state, features = machine.state, machine.features
     topics, start = trace_switch()
-    engines = DEVICE_ENGINES if machine.target == "cuda" else ENGINES
+    engines = DEVICE_ENGINES if target == "cuda" else ENGINES
     engine: Any = _named(engines[machine.engine])(state, memory, features)
     if program:
         engine.prepare()

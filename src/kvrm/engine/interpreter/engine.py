@@ -60,6 +60,8 @@ class Interpreter:
     `run(budget, breakpoints)` returns an `Exit`; `retired` counts since the engine was made. Pages that
     `memory` remaps or the guest invalidates with IC IVAU are predecoded again.
 
+    While `trace` is a list, the addresses of all instructions that retire are added to it.
+
     `slice`, `ready`, `ran` and `resume` are for somebody else who enters native code
     (`kvrm.engine.lane_loop`), and comes back when that leaves for what it does not know.
     """
@@ -68,6 +70,7 @@ class Interpreter:
         self._state, self._memory, self._features = state, memory, features
         self._words = state.words
         self.account = Account()
+        self.trace: list[int] | None = None
         self._library = library()
         self._reference = Reference(state, memory, features)
         self._code = PageTable()
@@ -159,6 +162,9 @@ class Interpreter:
         """Nothing goes on in the background."""
 
     def _enter(self, budget: int) -> None:
+        if self.trace is not None:
+            self.trace += self.record(budget)
+            return
         s, words = self._state, self._words
         self._refresh()
         words[_HORIZON] += budget - words[_REMAINING]

@@ -207,3 +207,12 @@ class Kernel:
 def device() -> Device:
     """The process's GPU; DeviceError if there is none."""
     return Device()
+
+
+def has_device() -> bool:
+    """Whether there is a usable GPU."""
+    try:
+        device()
+    except DeviceError:
+        return False
+    return True

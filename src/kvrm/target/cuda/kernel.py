@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from llvmlite import ir
 
@@ -42,6 +43,7 @@ LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 MISSING, NEXT_PAGE, BREAKPOINT, UNDEFINED = range(4)
 """Numbers of the fixed handlers; those of variants follow."""
 KERNELS = ("run", *transfer.KERNELS)
+ALL_LANES = ir.Constant(I32, (1 << 32) - 1)
 LARGEST_INLINED = 150
 """LLVM instructions of a handler that is inlined into the loop."""
 
@@ -56,7 +58,7 @@ class Staged:
 
 
 def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged:
-    """Stage a kernel that has the handlers of `variants`, and `regions`, numbered behind them."""
+    """Stage a kernel with the handlers of `variants`, numbered, and behind them the entries of `regions`."""
     device, host = ir.Module(name="kernel"), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = _fixed(device)
@@ -75,12 +77,11 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
         if "noinline" not in function.attributes:
             function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
     handlers = len(functions)
-    for k, region in enumerate(regions):
-        made_region = DeviceRegion(device, f"region{k}", region)
-        made_region.build()
-        made_region.function.attributes.add("noinline")
-        functions.append(made_region.function)
-    _kernel(device, functions)
+    made = [DeviceRegion(device, f"region{k}", region) for k, region in enumerate(regions)]
+    for region in made:
+        region.build()
+        region.function.attributes.add("noinline")
+    _kernel(device, [*((fn, 0) for fn in functions), *((region.function, region.starts) for region in made)])
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
@@ -115,7 +116,7 @@ def _intrinsic(module: ir.Module, name: str, result: ir.Type, arguments: Sequenc
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
-def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
+def _kernel(module: ir.Module, handlers: Sequence[tuple[ir.Function, int]]) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant.
@@ -167,21 +168,21 @@ def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: i
 
 def _loop(
     e: Emitter,
-    handlers: Sequence[ir.Function],
+    handlers: Sequence[tuple[ir.Function, int]],
     state: ir.Value,
     variables: ir.Value,
     fixed: list[ir.Value],
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
-    handed = _words(e, VAR_WORDS)
+    handed = _words(e, VAR_WORDS + 1)
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
-    redux = _intrinsic(e.module, "llvm.nvvm.redux.sync.umin", I32, [I32, I32])
     mine = e.load_at(variables, 8 * Var.IP, I32)
-    least = e.call(redux, [mine, ir.Constant(I32, (1 << 32) - 1)])
+    least = _least(e, mine)
     e.cbranch(e.icmp_unsigned("==", least, ir.Constant(I32, STOPPED)), done, look).set_weights(list(UNLIKELY))
-    # loaded before lanes part, so that all of them load the same
     e.position_at_end(look)
+    least, mine = _choose(e, state, mine, least)
+    # loaded before lanes part, so that all of them load the same
     number = e.zext(e.and_(least, ir.Constant(I32, PLAIN - 1)), I64)
     plain = e.icmp_unsigned("!=", e.and_(least, ir.Constant(I32, PLAIN)), ir.Constant(I32, 0))
     slot = e.at(pointer(e, fixed[3]), e.shl(number, ir.Constant(I64, 5)))
@@ -194,11 +195,13 @@ def _loop(
     e.cbranch(e.icmp_unsigned("<=", mine, least), run, loop)
     e.position_at_end(run)
     switch = e.switch(e.trunc(which, I32), other)
-    for k, handler in enumerate(handlers):
+    arguments = [number, *fixed, *words[1:]]
+    numbers = count()
+    for handler, starts in handlers:
         case = e.append_basic_block("case")
-        switch.add_case(ir.Constant(I32, k), case)
+        for way in [_with_start(e, handed, start, case) for start in range(starts)] or [case]:
+            switch.add_case(ir.Constant(I32, next(numbers)), way)
         e.position_at_end(case)
-        arguments = [number, *fixed, *words[1:]]
         if "alwaysinline" in handler.attributes:
             e.call(handler, [state, variables, *arguments])
         else:
@@ -209,6 +212,45 @@ def _loop(
         e.branch(loop)
     e.position_at_end(other)
     e.unreachable()
+
+
+def _with_start(e: Emitter, handed: ir.Value, start: int, then: ir.Block) -> ir.Block:
+    """A block that tells a region which of its entries it is entered at, and goes on with `then`."""
+    block = e.append_basic_block("start")
+    e.position_at_end(block)
+    e.store_at(ir.Constant(I64, start), handed, 8 * Var.START)
+    e.branch(then)
+    return block
+
+
+def _least(e: Emitter, value: ir.Value) -> ir.Value:
+    """The least of the warp's values."""
+    redux = _intrinsic(e.module, "llvm.nvvm.redux.sync.umin", I32, [I32, I32])
+    return e.call(redux, [value, ALL_LANES])
+
+
+def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Which slot runs, and the lane's own number, or STOPPED if it waits whatever that is.
+
+    If lanes are not all at one slot, those are first that are deepest in calls, as the stack pointer tells:
+    the others wait for them to return (Collange, "Stack-less SIMT reconvergence at low cost", 2011).
+    """
+    stopped = ir.Constant(I32, STOPPED)
+    vote = _intrinsic(e.module, "llvm.nvvm.vote.all.sync", I1, [I32, I1])
+    together = e.call(vote, [ALL_LANES, e.icmp_unsigned("==", mine, least)])
+    before, apart, go = e.block, e.append_basic_block("apart"), e.append_basic_block("go")
+    e.cbranch(together, go, apart)
+    e.position_at_end(apart)
+    depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(state, 8 * layout.SP, I32))
+    candidate = e.select(e.icmp_unsigned("<=", depth, _least(e, depth)), mine, stopped)
+    of_candidates = _least(e, candidate)
+    e.branch(go)
+    e.position_at_end(go)
+    chosen, own = e.phi(I32), e.phi(I32)
+    for phi, if_together, if_apart in ((chosen, least, of_candidates), (own, mine, candidate)):
+        phi.add_incoming(if_together, before)
+        phi.add_incoming(if_apart, apart)
+    return chosen, own
 
 
 def _words(e: Emitter, count: int) -> ir.Value:

@@ -14,8 +14,9 @@ from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_worker import Job
 from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
+from kvrm.target.cuda.arrays import View
 from kvrm.target.cuda.code import Code, parameters
-from kvrm.target.cuda.driver import Device, DeviceError
+from kvrm.target.cuda.driver import Buffer, Device, DeviceError
 from kvrm.target.cuda.image import ENTRY, Image
 from kvrm.target.cuda.pool import Pool
 from kvrm.target.cuda.process import DeviceProcess
@@ -39,16 +40,19 @@ class DeviceLanes:
     ) -> None:
         self._gpu, self._code, self._image, self._process = gpu, code, image, process
         self._lanes = len(job.outputs.stop)
-        groups = -(-self._lanes // GROUP)
+        self.groups = groups = -(-self._lanes // GROUP)
         self._padded = groups * GROUP
         self._tables = gpu.allocate(image.table.nbytes * groups)
-        self._states = gpu.allocate(self._padded * LANE_WORDS * 8)
+        self.states = gpu.allocate(self._padded * LANE_WORDS * 8)
         self._column = gpu.allocate(self._padded * 8)
         self._counters = gpu.allocate(24)
         self._outcome = gpu.allocate(self._padded * 17)
         self._params = gpu.allocate(8 * len(Param))
         self._pool = Pool(gpu, groups)
         self.begin(job)
+
+    def __len__(self) -> int:
+        return self._lanes
 
     # -- setting up ------------------------------------------------------------------------------------------
     def begin(self, job: Job) -> None:
@@ -76,14 +80,14 @@ class DeviceLanes:
             if offset == layout.PC:
                 self.put(layout.IP, self._code.slots_of(column) | np.uint64(PLAIN))
         for start, rows in job.memory:
-            self._put_rows(start, np.ascontiguousarray(rows))
+            self._put_rows(start, rows)
         if self._process is not None and job.args is not None:
             pointers, start, rows = self._process.stacks(job)
             self.put(offset_of("sp"), pointers)
             self._put_rows(start, rows)
 
     def _tell_parameters(self) -> None:
-        values = parameters(self._code, self._states, self._image.root, self._tables, self._counters)
+        values = parameters(self._code, self.states, self._image.root, self._tables, self._counters)
         values |= {
             Param.TABLE_BYTES: self._image.table.nbytes,
             Param.SLABS: self._pool.block.address,
@@ -151,9 +155,14 @@ class DeviceLanes:
 
     def memory(self, start: int, stop: int) -> Bytes:
         """Guest memory, lanes x bytes; zeros where nothing is mapped."""
+        rows = np.empty((self._lanes, stop - start), np.uint8)
+        return self.collect(start, stop).read(rows)  # type: ignore[no-any-return]
+
+    def collect(self, start: int, stop: int) -> Buffer:
+        """The same on the device."""
         rows = self._gpu.allocate(self._lanes * (stop - start))
         self._launch(_by_words("collect", start, stop - start), start, stop - start, rows.address)
-        return rows.read(np.empty((self._lanes, stop - start), np.uint8))  # type: ignore[no-any-return]
+        return rows
 
     def outputs(self, stream: int) -> list[bytes]:
         """What each lane wrote to standard output (0) or error (1)."""
@@ -179,7 +188,7 @@ class DeviceLanes:
     def state(self, lane: int) -> Words:
         """All words of one lane."""
         block = np.empty((LANE_WORDS, GROUP), np.uint64)
-        self._states.read(block, lane // GROUP * block.nbytes)
+        self.states.read(block, lane // GROUP * block.nbytes)
         return np.ascontiguousarray(block[:, lane % GROUP])
 
     def own_pages(self, lane: int) -> Iterator[tuple[int, bytes]]:
@@ -192,7 +201,7 @@ class DeviceLanes:
     @property
     def device_bytes(self) -> int:
         """Device memory that the lanes have: state, tables, pages, and buffers of system calls."""
-        buffers = (self._states, self._tables, self._column, self._outcome)
+        buffers = (self.states, self._tables, self._column, self._outcome)
         own = sum(buffer.size for buffer in buffers) + self._pool.size
         return own + (self._process.size if self._process else 0)
 
@@ -204,7 +213,8 @@ class DeviceLanes:
         self._code.kernels[name].launch(self._blocks, THREADS, [self._params.address, *arguments])
 
     def _put_rows(self, address: int, rows: Any) -> None:
-        buffer = self._gpu.upload(rows)
+        here = isinstance(rows, np.ndarray)
+        buffer = self._gpu.upload(np.ascontiguousarray(rows)) if here else View(self._gpu, rows)
         name = _by_words("put", address, rows.shape[1])
         self._launch(name, address, rows.shape[1], buffer.address)
         while self._refused_for_want_of_pages(0):

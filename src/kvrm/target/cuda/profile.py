@@ -49,14 +49,9 @@ def _record(machine: Machine, paths: Paths, found: dict[int, Region], pieces: in
     engine = machine._engine
     assert isinstance(engine, Interpreter)
     for _ in range(pieces):
-        trace: list[int] = []
-        going = True
-        while going and len(trace) < PIECE and machine.retired < end:
-            wanted = min(PIECE - len(trace), end - machine.retired)
-            pcs = engine.record(wanted)
-            trace += pcs
-            # what ended the record is done here: a system call, a page that is not filled
-            going = len(pcs) == wanted or _goes_on(machine, min(machine.retired + 1, end))
+        engine.trace = trace = []
+        going = _goes_on(machine, min(machine.retired + PIECE, end))
+        engine.trace = None
         if trace:
             known: dict[int, Set[int]] = {pc: region.blocks.keys() for pc, region in found.items()}
             for region in islice(plan(paths, paths.add(trace), known), MOST - len(found)):

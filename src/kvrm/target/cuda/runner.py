@@ -7,12 +7,14 @@ changes, an instruction that only the reference runs - is taken to the CPU, wher
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kvrm.engine.interpreter.slots import Reason
+from kvrm.errors import UsageError
 from kvrm.machine import state as layout
 from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
@@ -23,6 +25,7 @@ from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGSEGV
 from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot, untagged
 from kvrm.target.cuda.abi import GROUP, NO_PAGE, PAGES_LEFT
+from kvrm.target.cuda.arrays import OnDevice, on_host
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Device, device
 from kvrm.target.cuda.image import Image
@@ -58,6 +61,7 @@ class CudaLanes(Lanes):
     went on with.
     """
 
+    takes_device_arrays = True
     device_seconds = 0.0
     left_device = 0
 
@@ -87,9 +91,20 @@ class CudaLanes(Lanes):
         self._memory.restore(job.snapshot.memory)
         image, self._process = self._new_image(job, gpu)
         interprets = self._machine.engine == "interpreter"
-        regions = [] if interprets else find_regions(self._machine, job, PROFILED)
+        regions = [] if interprets else find_regions(self._machine, self._on_host(job), PROFILED)
         self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints)
         self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job), job
+
+    @staticmethod
+    def _on_host(job: Job) -> Job:
+        return replace(job, memory=[(start, on_host(device(), array)) for start, array in job.memory])
+
+    @property
+    def on_device(self) -> OnDevice:
+        """Registers and memory where they are, after a run; UsageError before."""
+        if self._of is None:
+            raise UsageError("nothing is on the device yet; run the lanes first")
+        return OnDevice(self._device)
 
     @property
     def device_bytes(self) -> int:
@@ -117,6 +132,7 @@ class CudaLanes(Lanes):
             here = False
         if not here:
             self._of, self.left_device = None, len(self)
+            self._job = self._on_host(job)
             return super()._run(plan)
         self._retired, left, self.device_seconds = 0, plan.budget, 0.0
         self._going = going = len(self)
