@@ -59,9 +59,9 @@ def expected(i: int) -> int:
     return x2 ^ x3
 
 
-def kvrm_lanes(engine: str | None, runs: int, threads: int) -> Lanes:
+def kvrm_lanes(engine: str | None, runs: int, threads: int, target: str = "cpu") -> Lanes:
     """The function with its buffer, forked into as many lanes."""
-    m = kvrm.Machine(engine=engine)
+    m = kvrm.Machine(engine=engine, target=target)
     m.write_memory(FUNCTION, CODE, prot="rx")
     m.write_memory(BUFFER, PRISTINE, prot="rw")
     m.x[0], m.x[1], m.x[30] = BUFFER, ROUNDS, FUNCTION + len(CODE)
@@ -70,10 +70,10 @@ def kvrm_lanes(engine: str | None, runs: int, threads: int) -> Lanes:
     return m.fork(runs, threads)
 
 
-def run_kvrm(lanes: Lanes) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """x0 of runs 0, 1 ..."""
+def run_kvrm(lanes: Lanes, data: Any = None) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """x0 of runs 0, 1 ...; `data`, if it is there already, is what they find."""
     lanes.reset()
-    lanes.memory[BUFFER : BUFFER + 16] = inputs(0, len(lanes)).view(np.uint8)
+    lanes.memory[BUFFER : BUFFER + 16] = inputs(0, len(lanes)).view(np.uint8) if data is None else data
     results = lanes.run()
     assert (results.stop == kvrm.Stop.BREAKPOINT.code).all() and (results.retired == INSTRUCTIONS).all()
     return results.registers["x0"]

@@ -33,8 +33,27 @@ TEMPLATES = 2000
 FNV, FNV_PRIME = 2166136261, 16777619
 
 
+def record(rng: random.Random) -> Any:
+    """An order: the same names each time, everything else of any length."""
+
+    def word() -> str:
+        return "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ,", k=rng.randrange(3, 20)))
+
+    def item() -> dict[str, Any]:
+        return {"sku": word(), "count": rng.randrange(1, 50), "price": rng.randrange(10**5) / 4}
+
+    return {
+        "name": word(),
+        "active": rng.random() < 0.5,
+        "score": rng.randrange(10**6) / 64,
+        "tags": [word() for _ in range(rng.randrange(1, 6))],
+        "address": {"street": word(), "number": rng.randrange(500), "city": word()},
+        "orders": [item() for _ in range(rng.randrange(1, 5))],
+    }
+
+
 def document(rng: random.Random, depth: int = 0) -> Any:
-    """A value as `json` has them, nested a few levels."""
+    """Any value, nested a few levels."""
     kind = rng.randrange(8 if depth < 4 else 5) if depth else 7
     if kind < 2:
         return rng.randrange(-(10**6), 10**6)
@@ -81,7 +100,7 @@ class Answer:
         return f"{self.values} {self.deepest} {self.sum:.4f} {self.bytes} {self.hash:08x}\n".encode()
 
 
-def documents(count: int) -> tuple[list[bytes], list[bytes]]:
+def documents(count: int, mixed: bool = False) -> tuple[list[bytes], list[bytes]]:
     """`count` lines of JSON and what the program prints of each; one in a hundred is cut off."""
     rng = random.Random(1)
     lines: list[bytes] = []
@@ -89,7 +108,7 @@ def documents(count: int) -> tuple[list[bytes], list[bytes]]:
     known: list[tuple[bytes, bytes]] = []
     for number in range(count):
         if number < TEMPLATES:
-            value = {"number": number, "body": document(rng)}
+            value = {"number": number, "body": document(rng) if mixed else record(rng)}
             text = json.dumps(value, ensure_ascii=True).encode()
             answer = Answer()
             answer.value(value)
@@ -152,11 +171,12 @@ def main() -> None:
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--lanes", type=int, default=100_000)
     parser.add_argument("--documents", type=int, default=4, help="of each lane")
+    parser.add_argument("--mixed", action="store_true", help="documents of any shape, not records of one")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--qemu", default="qemu-aarch64")
     options = parser.parse_args()
     count, each = options.lanes * options.documents, options.documents
-    lines, answers = documents(count)
+    lines, answers = documents(count, options.mixed)
     stdin = [b"".join(lines[i : i + each]) for i in range(0, count, each)]
     note(f"{count} documents of {sum(map(len, lines)) / count:.0f} bytes")
     began = time.perf_counter()
@@ -189,6 +209,7 @@ def main() -> None:
         "driver": driver_version(),
         "lanes": options.lanes,
         "documents": count,
+        "mixed": options.mixed,
         "input_bytes": sum(map(len, lines)),
         "wrong": total,
         "stops": {stop.value: n for stop, n in results.stops.items()},
