@@ -116,7 +116,7 @@ class TestLanes:
         start = SPANS[0].start
         with pytest.raises(kvrm.UsageError, match="run the lanes first"):
             lanes.on_device  # noqa: B018
-        with pytest.raises(kvrm.UsageError, match="takes uint8 of shape"):
+        with pytest.raises(kvrm.UsageError, match="takes contiguous uint8 of shape"):
             lanes.memory[start : start + 16] = DeviceArray(buffer.address, (40, 8), np.uint8, buffer)
         with pytest.raises(kvrm.UsageError, match="target is not cuda"):
             on("cpu", machine, monkeypatch).fork(40).memory[start : start + 16] = DeviceArray(

@@ -84,21 +84,21 @@ class MemoryInputs:
         self._lanes, self._takes_device_arrays = lanes, takes_device_arrays
         self._ranges: dict[tuple[int, int], Any] = {}
 
-    def __setitem__(self, key: slice, data: npt.ArrayLike) -> None:
+    def __setitem__(self, key: slice, data: Any) -> None:
         start, stop = span_of(key, "lanes.memory")
         shape, where = (self._lanes, stop - start), f"lanes.memory[{start:#x}:{stop:#x}]"
-        interface = getattr(data, "__cuda_array_interface__", None)
-        if interface is not None and not self._takes_device_arrays:
+        there = getattr(data, "__cuda_array_interface__", None)
+        if there is None:
+            array = _array(data)
+            given, dtype, good = array.shape, array.dtype, True
+        elif self._takes_device_arrays:
+            given, dtype = tuple(there["shape"]), np.dtype(there["typestr"])
+            array, good = data, there.get("strides") is None
+        else:
             raise UsageError(f"{where} has an array on a GPU, and the machine's target is not cuda")
-        array = data if interface else _array(data)
-        given, dtype = (
-            (tuple(interface["shape"]), np.dtype(interface["typestr"]))
-            if interface
-            else (array.shape, array.dtype)
-        )
-        if given != shape or dtype != np.uint8 or (interface and interface.get("strides")):
-            raise UsageError(f"{where} takes uint8 of shape {shape}, contiguous, not {dtype} of {given}")
-        self._ranges[start, stop] = array if interface else np.array(array)
+        if given != shape or dtype != np.uint8 or not good:
+            raise UsageError(f"{where} takes contiguous uint8 of shape {shape}, not {dtype} of {given}")
+        self._ranges[start, stop] = np.array(array) if there is None else array
 
     def __getitem__(self, key: slice) -> Any:
         span = span_of(key, "lanes.memory")

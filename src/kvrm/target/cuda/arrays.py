@@ -70,7 +70,8 @@ class _Registers:
         if name not in {f"x{i}" for i in range(31)} | {f"v{i}" for i in range(32)} | {"sp"}:
             raise UsageError(f"registers[{name!r}]: on the device there are x0 to x30, sp and v0 to v31")
         states, groups = self._lanes.states, self._lanes.groups
-        shape, strides = (groups, GROUP), (GROUP * LANE_WORDS * 8, 8)
+        shape: tuple[int, ...] = (groups, GROUP)
+        strides: tuple[int, ...] = (GROUP * LANE_WORDS * 8, 8)
         if words_of(name) == 2:
             shape, strides = (*shape, 2), (*strides, GROUP * 8)
         return DeviceArray(states.address + GROUP * offset_of(name), shape, np.uint64, states, strides)

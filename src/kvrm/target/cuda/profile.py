@@ -49,7 +49,8 @@ def _record(machine: Machine, paths: Paths, found: dict[int, Region], pieces: in
     engine = machine._engine
     assert isinstance(engine, Interpreter)
     for _ in range(pieces):
-        engine.trace = trace = []
+        trace: list[int] = []
+        engine.trace = trace
         going = _goes_on(machine, min(machine.retired + PIECE, end))
         engine.trace = None
         if trace:

@@ -188,8 +188,9 @@ class CudaLanes(Lanes):
             out.registers[name] = merged(here, found, kept)
         for span, rows in out.memory.items():
             out.memory[span] = merged(here, lanes.memory(*span), rows)
-        for reason in met & ends.keys():
-            out.stop[reasons == reason] = ends[reason].code
+        for reason, stop in ends.items():
+            if reason in met:
+                out.stop[reasons == reason] = stop.code
         if Reason.EXIT in met:
             exited = reasons == Reason.EXIT
             out.exit_code[exited] = lanes.get(layout.ADDRESS)[exited]
@@ -257,7 +258,8 @@ class CudaLanes(Lanes):
         on_cpu = super()._progress(running, seconds)
         if self._of is None:
             return on_cpu
-        counts = {stop: np.count_nonzero(self._stops == stop.code) for stop in STOPS if stop not in GOES_ON}
+        ends = [stop for stop in STOPS if stop not in GOES_ON]
+        counts = {stop: int(np.count_nonzero(self._stops == stop.code)) for stop in ends}
         stops = {stop: n for stop, n in counts.items() if n}
         for stop, n in on_cpu.stops.items():
             stops[stop] = stops.get(stop, 0) + n
