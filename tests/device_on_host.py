@@ -6,6 +6,7 @@ It shows what a lane does, not what a warp does: lanes do not wait for each othe
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import weakref
 from typing import Any
@@ -69,6 +70,14 @@ class HostDevice:
     def upload(self, data: Any) -> HostBuffer:
         buffer = self.allocate(memoryview(data).nbytes)
         buffer.write(data)
+        return buffer
+
+    def view(self, array: Any) -> HostBuffer:
+        interface = array.__cuda_array_interface__
+        buffer = HostBuffer(0)
+        buffer.address, buffer._at = interface["data"][0], 0
+        buffer.size = math.prod(interface["shape"]) * np.dtype(interface["typestr"]).itemsize
+        buffer._bytes = np.ctypeslib.as_array((ctypes.c_uint8 * buffer.size).from_address(buffer.address))
         return buffer
 
     def event(self) -> int:

@@ -18,7 +18,7 @@ import kvrm
 from kvrm import Stop
 from kvrm.isa.a64 import definitions
 from kvrm.target.cuda import driver, engine, runner
-from kvrm.target.cuda.arrays import DeviceArray, View, on_host
+from kvrm.target.cuda.arrays import DeviceArray, on_host
 from lane_tools import CODE, REGISTERS, SPANS, WORDS, Do, facts, machine, mixture
 from test_lanes import lanes_of
 
@@ -104,7 +104,7 @@ class TestLanes:
         for lane in (0, 31, 32, 69):
             one = np.zeros(1, np.uint64)
             at = words["data"][0] + lane // 32 * words["strides"][0] + lane % 32 * 8
-            View(gpu, DeviceArray(at, (8,), np.uint8, None)).read(one)
+            gpu.view(DeviceArray(at, (1,), np.uint64, None)).read(one)
             assert one[0] == results.registers["x0"][lane]
         copied = lanes.on_device.memory[start + 32 : start + 48]
         assert (on_host(gpu, copied) == rows).all()

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kvrm.errors import UsageError
 from kvrm.machine.lanes_inputs import offset_of, span_of, words_of
 from kvrm.target.cuda.abi import GROUP, LANE_WORDS
-from kvrm.target.cuda.driver import Buffer, Device
+from kvrm.target.cuda.driver import Device
 
 if TYPE_CHECKING:
     from kvrm.target.cuda.lanes import DeviceLanes
@@ -87,20 +87,8 @@ class _Memory:
         return DeviceArray(rows.address, (len(self._lanes), stop - start), np.uint8, rows)
 
 
-class View(Buffer):
-    """Bytes in device memory that belong to somebody else."""
-
-    def __init__(self, gpu: Device, array: Any) -> None:
-        interface = array.__cuda_array_interface__
-        super().__init__(gpu, int(interface["data"][0]), int(np.prod(interface["shape"])))
-        self._array = array
-
-    def __del__(self) -> None:
-        """It is not freed."""
-
-
 def on_host(gpu: Device, array: Any) -> npt.NDArray[np.uint8]:
     """Bytes that may be in device memory."""
     if isinstance(array, np.ndarray):
         return array
-    return View(gpu, array).read(np.empty(array.shape, np.uint8))  # type: ignore[no-any-return]
+    return gpu.view(array).read(np.empty(array.shape, np.uint8))  # type: ignore[no-any-return]

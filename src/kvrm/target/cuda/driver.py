@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,6 +110,12 @@ class Device:
         buffer.write(view)
         return buffer
 
+    def view(self, array: Any) -> Buffer:
+        """The bytes of an array in device memory that is somebody else's (`__cuda_array_interface__`)."""
+        interface = array.__cuda_array_interface__
+        size = math.prod(interface["shape"]) * np.dtype(interface["typestr"]).itemsize
+        return Buffer(self, int(interface["data"][0]), size, owner=array)
+
     def event(self) -> Any:
         """A moment in the device's stream, to be recorded."""
         return self._call(self._cu.cuEventCreate, 0)
@@ -127,10 +134,10 @@ class Device:
 
 
 class Buffer:
-    """Device memory; freed with the object."""
+    """Device memory; freed with the object, unless it is part of what `owner` has."""
 
-    def __init__(self, owner: Device, address: int, size: int) -> None:
-        self._device, self.address, self.size = owner, address, size
+    def __init__(self, device: Device, address: int, size: int, owner: Any = None) -> None:
+        self._device, self.address, self.size, self._owner = device, address, size, owner
 
     def write(self, data: Any, offset: int = 0) -> None:
         """Copy `data` to the buffer."""
@@ -166,8 +173,9 @@ class Buffer:
 
     def __del__(self) -> None:
         d = self._device
-        d._cu.cuCtxSetCurrent(d._context)
-        d._cu.cuMemFree(self.address)
+        if self._owner is None:
+            d._cu.cuCtxSetCurrent(d._context)
+            d._cu.cuMemFree(self.address)
 
 
 class Module:

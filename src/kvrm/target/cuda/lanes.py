@@ -14,7 +14,6 @@ from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_worker import Job
 from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
-from kvrm.target.cuda.arrays import View
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device, DeviceError
 from kvrm.target.cuda.image import ENTRY, Image
@@ -214,7 +213,7 @@ class DeviceLanes:
 
     def _put_rows(self, address: int, rows: Any) -> None:
         here = isinstance(rows, np.ndarray)
-        buffer = self._gpu.upload(np.ascontiguousarray(rows)) if here else View(self._gpu, rows)
+        buffer = self._gpu.upload(np.ascontiguousarray(rows)) if here else self._gpu.view(rows)
         name = _by_words("put", address, rows.shape[1])
         self._launch(name, address, rows.shape[1], buffer.address)
         while self._refused_for_want_of_pages(0):
