@@ -106,11 +106,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", nargs="+", default=list(PROGRAMS), metavar="NAME")
     parser.add_argument("--lanes", type=int, nargs="+", default=[LARGE, 4 * LARGE])
     options = parser.parse_args()
     found: dict[str, Any] = {"card": device().name, "driver": driver_version()}
     rows: list[list[str]] = []
-    for name, (budget, argument) in PROGRAMS.items():
+    for name in options.only:
+        budget, argument = PROGRAMS[name]
         make = program(options.programs, name, argument)
         for engine in ("tiered", "interpreter"):
             for lanes in [1, *options.lanes] if name == "tight" else options.lanes[:1]:
