@@ -84,7 +84,7 @@ class RegionStage(Context):
         e.position_at_end(start)
         if any(flow.floating for flow in self._region.flows):
             self._require_default_fpcr()
-        self._start()
+        e.branch(self._heads[self._region.entry])
         checked = self._region.checked()
         self._most = max(checked.values())
         self._loops = self._region.simple_loops(checked)
@@ -107,14 +107,6 @@ class RegionStage(Context):
         e.position_at_end(entry)
         e.branch(start)
 
-    def _start(self) -> None:
-        """Go to the block that the region is entered at."""
-        self.e.branch(self._heads[self._region.entry])
-
-    def _entered_at(self) -> ir.Value:
-        """The address of that block."""
-        return _c(self._region.entry)
-
     def _end(self, block: ir.Block) -> None:
         """Write the state back in a block that leaves."""
         self.e.position_at_end(block)
@@ -128,7 +120,7 @@ class RegionStage(Context):
         usual, other = e.append_basic_block("usual"), e.append_basic_block("other")
         unlikely(e.cbranch(e.icmp_unsigned("!=", value, _c(0)), other, usual))
         e.position_at_end(other)
-        e.store(self._entered_at(), self._target)
+        e.store(_c(self._region.entry), self._target)
         e.branch(self._plain)
         e.position_at_end(usual)
 

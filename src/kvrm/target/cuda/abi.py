@@ -79,11 +79,9 @@ class Var(IntEnum):
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
-    START = 6  # which of its entries a region is entered at; it alone finds this one
 
 
 VAR_WORDS = 6
-"""Words of those that handlers change."""
 
 
 HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 10)

@@ -6,7 +6,6 @@ import ctypes
 import hashlib
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from kvrm.target.cuda.abi import CHUNKS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.ptx import compile_ptx
-from kvrm.target.cuda.stage import entries
 
 REGISTERS = 64
 """Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
@@ -74,7 +72,6 @@ class Code:
         for page, data in pages.items():
             self._fill(page, np.frombuffer(data, np.uint32).copy(), numbers)
         self.slots = gpu.upload(self._slots)
-        self._region_slots = self._find_region_slots()
         self.breakpoints: frozenset[int] = frozenset()
         self.set_breakpoints(breakpoints)
         self.table = gpu.upload(self._lookup())
@@ -127,21 +124,13 @@ class Code:
             rows[root[page // CHUNK]][page % CHUNK] = first
         return np.concatenate([root, *rows])
 
-    def _find_region_slots(self) -> dict[int, tuple[Region, int]]:
-        """For each slot where a region is entered, the region, and the number that stands there."""
-        found: dict[int, tuple[Region, int]] = {}
-        numbers = count(self._handlers)
-        heads = [(pc, region, next(numbers)) for region in self.regions for pc in entries(region)]
-        for pc, region, number in sorted(heads, key=lambda head: head[0] != head[1].entry):
-            found.setdefault(self.slot(pc), (region, number))
-        return found
-
     def set_breakpoints(self, breakpoints: frozenset[int]) -> None:
         """Stop lanes at these addresses, and at no others; regions that cover one are not entered."""
         ids = self._ids()
         now = {self.slot(pc): int(ids[self.slot(pc), 1]) for pc in self.breakpoints}
-        for at, (region, number) in self._region_slots.items():
-            now[at] = int(ids[at, 1]) if any(map(region.covers, breakpoints)) else number
+        for k, region in enumerate(self.regions):
+            at, whole = self.slot(region.entry), not any(map(region.covers, breakpoints))
+            now[at] = self._handlers + k if whole else int(ids[at, 1])
         now |= {self.slot(pc): kernel.BREAKPOINT for pc in breakpoints}
         for at, number in now.items():
             if at and ids[at, 0] != number:

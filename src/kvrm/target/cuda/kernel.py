@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from llvmlite import ir
 
@@ -58,7 +57,7 @@ class Staged:
 
 
 def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged:
-    """Stage a kernel with the handlers of `variants`, numbered, and behind them the entries of `regions`."""
+    """Stage a kernel that has the handlers of `variants`, and `regions`, numbered behind them."""
     device, host = ir.Module(name="kernel"), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = _fixed(device)
@@ -77,11 +76,12 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
         if "noinline" not in function.attributes:
             function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
     handlers = len(functions)
-    made = [DeviceRegion(device, f"region{k}", region) for k, region in enumerate(regions)]
-    for region in made:
-        region.build()
-        region.function.attributes.add("noinline")
-    _kernel(device, [*((fn, 0) for fn in functions), *((region.function, region.starts) for region in made)])
+    for k, region in enumerate(regions):
+        made = DeviceRegion(device, f"region{k}", region)
+        made.build()
+        made.function.attributes.add("noinline")
+        functions.append(made.function)
+    _kernel(device, functions)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
@@ -116,7 +116,7 @@ def _intrinsic(module: ir.Module, name: str, result: ir.Type, arguments: Sequenc
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
-def _kernel(module: ir.Module, handlers: Sequence[tuple[ir.Function, int]]) -> None:
+def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant.
@@ -168,14 +168,14 @@ def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: i
 
 def _loop(
     e: Emitter,
-    handlers: Sequence[tuple[ir.Function, int]],
+    handlers: Sequence[ir.Function],
     state: ir.Value,
     variables: ir.Value,
     fixed: list[ir.Value],
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
-    handed = _words(e, VAR_WORDS + 1)
+    handed = _words(e, VAR_WORDS)
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
     mine = e.load_at(variables, 8 * Var.IP, I32)
     least = _least(e, mine)
@@ -196,11 +196,9 @@ def _loop(
     e.position_at_end(run)
     switch = e.switch(e.trunc(which, I32), other)
     arguments = [number, *fixed, *words[1:]]
-    numbers = count()
-    for handler, starts in handlers:
+    for k, handler in enumerate(handlers):
         case = e.append_basic_block("case")
-        for way in [_with_start(e, handed, start, case) for start in range(starts)] or [case]:
-            switch.add_case(ir.Constant(I32, next(numbers)), way)
+        switch.add_case(ir.Constant(I32, k), case)
         e.position_at_end(case)
         if "alwaysinline" in handler.attributes:
             e.call(handler, [state, variables, *arguments])
@@ -212,15 +210,6 @@ def _loop(
         e.branch(loop)
     e.position_at_end(other)
     e.unreachable()
-
-
-def _with_start(e: Emitter, handed: ir.Value, start: int, then: ir.Block) -> ir.Block:
-    """A block that tells a region which of its entries it is entered at, and goes on with `then`."""
-    block = e.append_basic_block("start")
-    e.position_at_end(block)
-    e.store_at(ir.Constant(I64, start), handed, 8 * Var.START)
-    e.branch(then)
-    return block
 
 
 def _least(e: Emitter, value: ir.Value) -> ir.Value:

@@ -17,7 +17,7 @@ from kvrm.engine.translator.stage import RegionStage
 from kvrm.isa.context import Event
 from kvrm.machine import state as layout
 from kvrm.target.cuda import memory
-from kvrm.target.cuda.abi import NO_PAGE, PLAIN, PLAIN_ID, DeviceFunction, Var, pointer
+from kvrm.target.cuda.abi import NO_PAGE, PLAIN, PLAIN_ID, DeviceFunction, pointer
 from kvrm.target.cuda.linux import resident
 from kvrm.target.cuda.resident import DONE, EXIT
 from kvrm.values import Bits, StagingError
@@ -98,12 +98,6 @@ class DeviceStage(HandlerStage):
             e.store_at(ir.Constant(I32, self._number), slot, offset)
 
 
-def entries(region: Region) -> list[int]:
-    """The blocks where a region is entered on the device: its entry, and those that close cycles."""
-    single = region.only_predecessors()
-    return [region.entry, *(pc for pc in region.checked() if pc != region.entry and pc not in single)]
-
-
 class DeviceRegion(RegionStage):
     """A region on the device; in a loop, the first places that access memory remember their pages.
 
@@ -121,28 +115,12 @@ class DeviceRegion(RegionStage):
             for i in range(SITES if region.loops else 0)
         ]
         self._taken: dict[tuple[str, int, int], memory.Site] = {}
-        self._entries = entries(region)
-        self.starts = len(self._entries)
-        self._which = self.e.load_at(self._f.vars, 8 * Var.START, I32)
 
     def _site(self, access: str) -> memory.Site | None:
         key = access, *self._accesses.registers
         if key not in self._taken and len(self._taken) < len(self._sites):
             self._taken[key] = self._sites[len(self._taken)]
         return self._taken.get(key)
-
-    def _start(self) -> None:
-        first, *others = (self._heads[pc] for pc in self._entries)
-        switch = self.e.switch(self._which, first)
-        for which, head in enumerate(others, 1):
-            switch.add_case(ir.Constant(I32, which), head)
-
-    def _entered_at(self) -> ir.Value:
-        e, at = self.e, ir.Constant(I64, self._entries[0])
-        for which, pc in enumerate(self._entries[1:], 1):
-            this = e.icmp_unsigned("==", self._which, ir.Constant(I32, which))
-            at = e.select(this, ir.Constant(I64, pc), at)
-        return at
 
     def _function(self, module: ir.Module, name: str) -> Function:
         return DeviceFunction(module, name, "internal", RegionEmitter)
