@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -167,9 +168,30 @@ class Emitter(ir.IRBuilder):
             self._declare(f"llvm.{name}.{_mangle(t)}.{_mangle(value.type)}", t, [value]), [value]
         )
 
+    def external(self, full: str, t: ir.Type, *args: ir.Value) -> ir.Value:
+        """A call of a function of this full name that is defined elsewhere; the result has type `t`."""
+        return self.call(self._declare(full, t, args), args)
+
     def _declare(self, full: str, t: ir.Type, args: Any) -> ir.Function:
         known = self.module.globals.get(full)
         return known or ir.Function(self.module, ir.FunctionType(t, [a.type for a in args]), full)
+
+    @contextmanager
+    def repeat(self, count: ir.Value | int) -> Iterator[ir.Value]:
+        """What is emitted inside runs with 0, 1 ... below `count`, 64 bits."""
+        start = self.block
+        loop, body, done = (self.append_basic_block(name) for name in ("loop", "body", "after"))
+        self.branch(loop)
+        self.position_at_end(loop)
+        i = self.phi(I64)
+        i.add_incoming(ir.Constant(I64, 0), start)
+        limit = ir.Constant(I64, count) if isinstance(count, int) else count
+        self.cbranch(self.icmp_unsigned("<", i, limit), body, done)
+        self.position_at_end(body)
+        yield i
+        i.add_incoming(self.add(i, ir.Constant(I64, 1)), self.block)
+        self.branch(loop)
+        self.position_at_end(done)
 
     def at(self, base: ir.Value, offset: ir.Value | int) -> ir.Value:
         """The address `offset` bytes after `base`."""

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
 from kvrm.engine.interpreter import flags
+from kvrm.engine.interpreter.abi import DECODER, Callee
 from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT, Reason
 from kvrm.engine.translator.region import Region
@@ -110,10 +111,6 @@ def _fixed(module: ir.Module) -> list[ir.Function]:
             f.leave(reason, f.ip, f.budget)
         out.append(f.fn)
     return out
-
-
-def _intrinsic(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
-    return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
 def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
@@ -214,8 +211,7 @@ def _loop(
 
 def _least(e: Emitter, value: ir.Value) -> ir.Value:
     """The least of the warp's values."""
-    redux = _intrinsic(e.module, "llvm.nvvm.redux.sync.umin", I32, [I32, I32])
-    return e.call(redux, [value, ALL_LANES])
+    return e.external("llvm.nvvm.redux.sync.umin", I32, value, ALL_LANES)
 
 
 def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -225,8 +221,8 @@ def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tup
     the others wait for them to return (Collange, "Stack-less SIMT reconvergence at low cost", 2011).
     """
     stopped = ir.Constant(I32, STOPPED)
-    vote = _intrinsic(e.module, "llvm.nvvm.vote.all.sync", I1, [I32, I1])
-    together = e.call(vote, [ALL_LANES, e.icmp_unsigned("==", mine, least)])
+    same = e.icmp_unsigned("==", mine, least)
+    together = e.external("llvm.nvvm.vote.all.sync", I1, ALL_LANES, same)
     before, apart, go = e.block, e.append_basic_block("apart"), e.append_basic_block("go")
     e.cbranch(together, go, apart)
     e.position_at_end(apart)
@@ -277,17 +273,9 @@ def _copy_words(e: Emitter, source: ir.Value, to: ir.Value, count: int) -> None:
 
 
 def _copy_state(e: Emitter, base: ir.Value, state: ir.Value, load: bool) -> None:
-    start, loop, done = e.block, e.append_basic_block("state"), e.append_basic_block("copied")
-    e.branch(loop)
-    e.position_at_end(loop)
-    i = e.phi(I64)
-    i.add_incoming(ir.Constant(I64, 0), start)
-    there, here = e.at(base, e.shl(i, ir.Constant(I64, 8))), e.at(state, e.shl(i, ir.Constant(I64, 3)))
-    e.store(e.load(there if load else here, typ=I64), here if load else there)
-    more = e.add(i, ir.Constant(I64, 1))
-    i.add_incoming(more, loop)
-    e.cbranch(e.icmp_unsigned("<", more, ir.Constant(I64, STATE_WORDS)), loop, done)
-    e.position_at_end(done)
+    with e.repeat(STATE_WORDS) as i:
+        there, here = e.at(base, e.shl(i, ir.Constant(I64, 8))), e.at(state, e.shl(i, ir.Constant(I64, 3)))
+        e.store(e.load(there if load else here, typ=I64), here if load else there)
 
 
 def _predecode(module: ir.Module, decoders: Sequence[ir.Function]) -> None:
@@ -298,27 +286,11 @@ def _predecode(module: ir.Module, decoders: Sequence[ir.Function]) -> None:
     t = ir.ArrayType(PTR, len(decoders))
     table = ir.GlobalVariable(module, t, "decoders")
     table.initializer, table.global_constant, table.linkage = ir.Constant(t, decoders), True, "internal"
-    start, loop, body, fill, step, done = (
-        e.block,
-        *map(e.append_basic_block, ("loop", "body", "fill", "step", "done")),
-    )
-    e.branch(loop)
-    e.position_at_end(loop)
-    i = e.phi(I64)
-    i.add_incoming(ir.Constant(I64, 0), start)
-    e.cbranch(e.icmp_unsigned("<", i, count), body, done)
-    e.position_at_end(body)
-    four = e.shl(i, ir.Constant(I64, 2))
-    variant, word = e.load_at(variants, four, I32), e.load_at(words, four, I32)
-    e.cbranch(e.icmp_signed("<", variant, ir.Constant(I32, 0)), step, fill)
-    e.position_at_end(fill)
-    decoder = e.load(e.at(table, e.shl(e.zext(variant, I64), ir.Constant(I64, 3))), typ=PTR)
-    from kvrm.engine.interpreter.abi import DECODER, Callee
-
-    e.call(Callee(decoder, DECODER), [word, e.add(pc, four), e.at(slots, e.mul(i, ir.Constant(I64, SLOT)))])
-    e.branch(step)
-    e.position_at_end(step)
-    i.add_incoming(e.add(i, ir.Constant(I64, 1)), step)
-    e.branch(loop)
-    e.position_at_end(done)
+    with e.repeat(count) as i:
+        four = e.shl(i, ir.Constant(I64, 2))
+        variant, word = e.load_at(variants, four, I32), e.load_at(words, four, I32)
+        with e.if_then(e.icmp_signed(">=", variant, ir.Constant(I32, 0))):
+            decoder = e.load(e.at(table, e.shl(e.zext(variant, I64), ir.Constant(I64, 3))), typ=PTR)
+            slot = e.at(slots, e.mul(i, ir.Constant(I64, SLOT)))
+            e.call(Callee(decoder, DECODER), [word, e.add(pc, four), slot])
     e.ret_void()

@@ -43,7 +43,6 @@ from kvrm.target.cuda.resident import (
     build_resident,
     const,
 )
-from kvrm.target.cuda.transfer import repeat
 
 UTSNAME_BYTES = 390
 PIECES = 16
@@ -110,7 +109,7 @@ def _getrandom(c: Call) -> None:
     c.refuse_unless(c.below(e.add(words, taken), RANDOM_MOST + 1))
     _require_writable(c, address, count)
     data = c.local(1)
-    with repeat(e, words) as i:
+    with e.repeat(words) as i:
         word = e.load_at(c.place(RANDOM), e.shl(e.add(taken, i), const(2)), I32)
         left = e.sub(count, e.shl(i, const(2)))
         size = e.select(c.below(left, 4), left, const(4))
@@ -136,7 +135,7 @@ def _rt_sigaction(c: Call) -> None:
     before = [c.fixed(ACTIONS + i, e.shl(e.sub(signal, const(1)), const(2))) for i in range(4)]
     found = c.local(4)
     _store_words(c, found, before)
-    with repeat(e, c.get(Word.LOGGED)) as i:
+    with e.repeat(c.get(Word.LOGGED)) as i:
         record = c.record(i)
         same = c.equal(e.load_at(record, 16, I64), signal)
         with e.if_then(e.and_(c.equal(e.load_at(record, 0, I64), number), same)):
@@ -311,7 +310,7 @@ def _each_buffer(c: Call, use: Callable[[ir.Value, ir.Value], None]) -> None:
     e, count, vector = c.e, c.x(2), c.local(2 * PIECES)
     c.refuse_unless(c.below(e.sub(count, const(1)), PIECES))
     c.read(c.x(1), e.shl(count, const(4)), vector)
-    with repeat(e, count) as i:
+    with e.repeat(count) as i:
         piece = e.at(vector, e.shl(i, const(4)))
         use(e.load_at(piece, 0, I64), e.load_at(piece, 8, I64))
 

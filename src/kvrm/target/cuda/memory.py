@@ -22,7 +22,6 @@ from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS, AccessKind
 from kvrm.target.cuda.abi import PAGES_LEFT, DeviceFunction, Param, pointer
 
-ENTRY = 32
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
 PRIVATE, CODE, ADDRESS = 1, 2, -4
@@ -46,7 +45,7 @@ def _c(value: int) -> ir.Constant:
 
 
 class Access:
-    """Emits accesses into one function: `f` has parameters, the group's table and the lane's number."""
+    """Finds pages of one lane, in a function under construction that has the roots and the group's table."""
 
     def __init__(self, e: Emitter, root: ir.Value, table: ir.Value, lane: ir.Value) -> None:
         self.e, self._root, self._table, self._lane = e, root, table, lane
@@ -63,8 +62,7 @@ class Access:
 
     def bit(self, mask: ir.Value) -> ir.Value:
         """The lane's bit of a mask."""
-        e = self.e
-        return e.trunc(e.lshr(mask, e.trunc(self._lane, I32)), I1)
+        return _bit(self.e, mask, self._lane)
 
     def base(self, entry: ir.Value, own: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where the first byte of the lane's page is, and how far apart its words are."""
@@ -78,9 +76,9 @@ class Access:
         base, stride = self.base(entry, own)
         return self.e.add(base, inside(self.e, offset, stride))
 
-    def pointer(self, address: ir.Value) -> ir.Value:
-        """An address of device memory as a pointer."""
-        return pointer(self.e, address)
+
+def _bit(e: Emitter, mask: ir.Value, lane: ir.Value) -> ir.Value:
+    return e.trunc(e.lshr(mask, e.trunc(lane, I32)), I1)
 
 
 Refuse = Callable[[], None]
@@ -339,21 +337,12 @@ def _build_slow(fn: ir.Function, access: str) -> None:
             refused.append((at, e.block))
             e.cbranch(got, owned, bad)
             e.position_at_end(owned)
-    start, loop, done = e.block, e.append_basic_block("loop"), e.append_basic_block("done")
-    e.branch(loop)
-    e.position_at_end(loop)
-    i = e.phi(I64)
-    i.add_incoming(_c(0), start)
-    at = e.add(address, i)
-    entry = a.entry(at)
-    own = ir.Constant(I1, 1) if access == "W" else a.bit(e.load_at(entry, OWN, I32))
-    where = a.place(entry, own, offset_of(e, at))
-    here, there = a.pointer(where), e.at(data, i)
-    e.store(e.load(there if access == "W" else here, typ=I8), here if access == "W" else there)
-    more = e.add(i, _c(1))
-    i.add_incoming(more, e.block)
-    e.cbranch(e.icmp_unsigned("<", more, size), loop, done)
-    e.position_at_end(done)
+    with e.repeat(size) as i:
+        at = e.add(address, i)
+        entry = a.entry(at)
+        own = ir.Constant(I1, 1) if access == "W" else a.bit(e.load_at(entry, OWN, I32))
+        here, there = pointer(e, a.place(entry, own, offset_of(e, at))), e.at(data, i)
+        e.store(e.load(there if access == "W" else here, typ=I8), here if access == "W" else there)
     e.ret(_c(0))
     e.position_at_end(bad)
     where = e.phi(I64)
@@ -382,9 +371,8 @@ def _build_own(fn: ir.Function) -> None:
     params, lane, entry, left = fn.args
     e = Emitter(fn.append_basic_block("entry"))
     block = pointer(e, params)
-    a = Access(e, block, block, lane)
     mine, ask, may, no = (e.append_basic_block(n) for n in ("mine", "ask", "may", "no"))
-    e.cbranch(a.bit(e.load_at(entry, OWN, I32)), mine, ask)
+    e.cbranch(_bit(e, e.load_at(entry, OWN, I32), lane), mine, ask)
     e.position_at_end(mine)
     e.ret(ir.Constant(I1, 1))
     e.position_at_end(no)
@@ -399,7 +387,7 @@ def _build_own(fn: ir.Function) -> None:
     e.position_at_end(may)
     base = _slab(e, block, entry, no)
     shared = e.and_(e.load_at(entry, SHARED, I64), _c(ADDRESS))
-    _copy_page(a, shared, e.add(base, e.shl(lane, _c(3))))
+    _copy_page(e, shared, e.add(base, e.shl(lane, _c(3))))
     e.store(e.sub(pages, e.zext(counts, I64)), left)
     bit = e.shl(ir.Constant(I32, 1), e.trunc(lane, I32))
     e.atomic_rmw("or", e.at(entry, OWN), bit, "monotonic")
@@ -448,17 +436,8 @@ def pool_is_used_up(e: Emitter, block: ir.Value) -> ir.Value:
     return e.icmp_unsigned(">=", taken, e.load_at(block, 8 * Param.SLAB_LIMIT, I64))
 
 
-def _copy_page(a: Access, source: ir.Value, to: ir.Value) -> None:
+def _copy_page(e: Emitter, source: ir.Value, to: ir.Value) -> None:
     """From a shared page into the lane's words of a slab."""
-    e = a.e
-    start, loop, done = e.block, e.append_basic_block("copying"), e.append_basic_block("copied")
-    e.branch(loop)
-    e.position_at_end(loop)
-    i = e.phi(I64)
-    i.add_incoming(_c(0), start)
-    value = e.load(a.pointer(e.add(source, i)), typ=I64)
-    e.store(value, a.pointer(e.add(to, e.shl(i, _c(5)))))
-    more = e.add(i, _c(8))
-    i.add_incoming(more, e.block)
-    e.cbranch(e.icmp_unsigned("<", more, _c(PAGE)), loop, done)
-    e.position_at_end(done)
+    with e.repeat(PAGE // 8) as i:
+        value = e.load(pointer(e, e.add(source, e.shl(i, _c(3)))), typ=I64)
+        e.store(value, pointer(e, e.add(to, e.mul(i, _c(OWN_STRIDE)))))

@@ -23,7 +23,7 @@ from kvrm.memory import PAGE, VA_BITS
 from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, pointer
 from kvrm.target.cuda.layout import ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
 from kvrm.target.cuda.memory import CODE, MAPPED, OWN, READ, SHARED, WRITE, Access, local_words, slow_function
-from kvrm.target.cuda.transfer import Thread, repeat
+from kvrm.target.cuda.transfer import Thread
 
 NUMBERS = {row.name: number for number, row in TABLE.items()}
 """Of system calls, by name."""
@@ -182,7 +182,7 @@ class Call:
         end = e.add(address, size)
         self.refuse_unless(e.and_(self.below(address, 1 << VA_BITS), self.below(size, 1 << VA_BITS)))
         first, last = e.lshr(address, const(12)), e.lshr(e.add(end, const(PAGE - 1)), const(12))
-        with repeat(e, e.select(self.equal(size, 0), const(0), e.sub(last, first))) as i:
+        with e.repeat(e.select(self.equal(size, 0), const(0), e.sub(last, first))) as i:
             page = e.shl(e.add(first, i), const(12))
             at = e.select(self.below(page, address), address, page)
             following = e.add(page, const(PAGE))
@@ -340,5 +340,5 @@ def _range_function(
 @contextmanager
 def _pages(e: Emitter, start: ir.Value, end: ir.Value) -> Iterator[ir.Value]:
     first = e.lshr(start, const(12))
-    with repeat(e, e.sub(e.lshr(end, const(12)), first)) as i:
+    with e.repeat(e.sub(e.lshr(end, const(12)), first)) as i:
         yield e.add(first, i)

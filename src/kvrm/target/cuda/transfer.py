@@ -35,9 +35,8 @@ class Thread:
     """Which lane a thread is, in a kernel under construction: its table, state and numbers."""
 
     def __init__(self, e: Emitter, params: ir.Value) -> None:
-        module = e.module
         names = ("ctaid.x", "ntid.x", "tid.x")
-        block, size, thread = (e.zext(e.call(special(module, n), []), I64) for n in names)
+        block, size, thread = (e.zext(e.external(f"llvm.nvvm.read.ptx.sreg.{n}", I32), I64) for n in names)
         self.number = e.add(e.mul(block, size), thread)
         self.params = pointer(e, params)
         self.group, self.lane = e.lshr(self.number, _c(5)), e.and_(self.number, _c(GROUP - 1))
@@ -52,15 +51,9 @@ class Thread:
         self.exists = e.icmp_unsigned("<", self.number, lanes)
 
 
-def special(module: ir.Module, name: str) -> ir.Function:
-    """The intrinsic that reads a special register."""
-    full = f"llvm.nvvm.read.ptx.sreg.{name}"
-    return module.globals.get(full) or ir.Function(module, ir.FunctionType(ir.IntType(32), []), full)
-
-
 def _begin(e: Emitter, t: Thread, params: ir.Value, words: ir.Value, *_: ir.Value) -> None:
     source, to = pointer(e, words), pointer(e, t.state)
-    with repeat(e, _c(LANE_WORDS)) as i:
+    with e.repeat(LANE_WORDS) as i:
         value = e.load_at(source, e.shl(i, _c(3)), I64)
         e.store_at(value, to, e.shl(i, _c(8)))
 
@@ -108,7 +101,7 @@ def _outputs(
     length = e.load_at(pointer(e, t.state), e.shl(e.add(stream, _c(Word.STDOUT)), _c(8)), I64)
     source = pointer(e, e.add(base, e.mul(t.number, size)))
     place = pointer(e, e.add(to, e.load_at(pointer(e, places), e.shl(t.number, _c(3)), I64)))
-    with repeat(e, length) as i:
+    with e.repeat(length) as i:
         e.store(e.load(e.at(source, i), typ=I8), e.at(place, i))
 
 
@@ -145,7 +138,7 @@ def _put(
         e.branch(end)
         e.position_at_end(good)
         here = a.place(entry, ir.Constant(I1, 1), offset_of(e, at))
-        e.store(e.load(pointer(e, e.add(row, i)), typ=t), a.pointer(here))
+        e.store(e.load(pointer(e, e.add(row, i)), typ=t), pointer(e, here))
     e.branch(end)
     e.position_at_end(end)
 
@@ -168,7 +161,7 @@ def _collect(
         e.cbranch(mapped, read, zero)
         e.position_at_end(read)
         here = a.place(entry, a.bit(e.load_at(entry, OWN, I32)), offset_of(e, at))
-        found = e.load(a.pointer(here), typ=t)
+        found = e.load(pointer(e, here), typ=t)
         e.branch(step)
         e.position_at_end(zero)
         e.branch(step)
@@ -183,25 +176,8 @@ def _collect(
 def _steps(e: Emitter, length: ir.Value, t: ir.Type) -> Iterator[ir.Value]:
     """What is emitted inside runs with the offset of each `t` below `length`."""
     shift = _c((t.width // 8).bit_length() - 1)
-    with repeat(e, e.lshr(length, shift)) as i:
+    with e.repeat(e.lshr(length, shift)) as i:
         yield e.shl(i, shift)
-
-
-@contextmanager
-def repeat(e: Emitter, count: ir.Value) -> Iterator[ir.Value]:
-    """What is emitted inside runs with 0, 1 ... below `count`."""
-    start = e.block
-    loop, body, done = (e.append_basic_block(name) for name in ("loop", "body", "after"))
-    e.branch(loop)
-    e.position_at_end(loop)
-    i = e.phi(I64)
-    i.add_incoming(_c(0), start)
-    e.cbranch(e.icmp_unsigned("<", i, count), body, done)
-    e.position_at_end(body)
-    yield i
-    i.add_incoming(e.add(i, _c(1)), e.block)
-    e.branch(loop)
-    e.position_at_end(done)
 
 
 _BODIES: dict[str, Callable[..., None]] = {
