@@ -38,6 +38,18 @@ def same(one: LaneResults, other: LaneResults) -> bool:
     return all(facts(one, i) == facts(other, i) for i in range(len(one)))
 
 
+def test_results_stay_as_they_were() -> None:
+    """Later runs do not change them, and whoever has them cannot change later ones."""
+    lanes = lanes_of(machine(), np.full(3, Do.COUNT), np.array([3, 50, 500]))
+    first = lanes.run(100)
+    before = first.retired.tolist(), first.registers["x1"].tolist(), first.memory[SPANS[0]].tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        first.retired[0] = 7
+    second = lanes.run(BUDGET)
+    assert (first.retired.tolist(), first.registers["x1"].tolist(), first.memory[SPANS[0]].tolist()) == before
+    assert second.retired[0] == first.retired[0] and second.retired[2] > first.retired[2]
+
+
 class TestEachLaneIsOneMachine:
     @pytest.mark.parametrize("threads", [1, 3])
     def test_a_mixture_of_everything(self, engine: str, threads: int) -> None:

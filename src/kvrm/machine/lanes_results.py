@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from kvrm.machine.stops import SIGILL, SIGTRAP, Fields
 from kvrm.memory import AccessKind
 
 Bytes = npt.NDArray[np.uint8]
+T = TypeVar("T", bound=np.generic)
 NOT_RUN = 255
 """In `Outputs.stop`: the lane has not begun."""
 
@@ -41,7 +43,7 @@ class LaneResults:
     over all runs. `exit_code` is -1 and `signal`, `fault_kind` (an `AccessKind`) are 0 where there is none.
     `fault_mapped` tells whether anything was mapped at `fault_address`. `registers` has an array for each
     name in `lanes.keep`, of shape (lanes,), or (lanes, 2) for v registers, low words first. Of lanes that
-    have not begun, everything is 0. `seconds` is the wall time of the last run.
+    have not begun, everything is 0. `seconds` is the wall time of the last run. Arrays are read-only.
     """
 
     stop: Bytes
@@ -96,7 +98,7 @@ class LaneResults:
 class Outputs:
     """The arrays while they are filled; worker threads write to elements of different lanes.
 
-    `results` gives them away, so whoever goes on filling them calls `go_on` first.
+    `results` shows them, so whoever goes on filling them calls `go_on` first.
     """
 
     def __init__(self, lanes: int, keep: Sequence[str | slice], program: bool) -> None:
@@ -130,12 +132,11 @@ class Outputs:
             self.fault_mapped[lane] = fault.mapped
 
     def go_on(self) -> None:
-        """Have copies of all that was given away."""
+        """Have copies of all that was shown."""
         for name in ("retired", "pc", "exit_code", "fault_address", "fault_kind", "fault_mapped"):
             setattr(self, name, getattr(self, name).copy())
         self.registers = {name: values.copy() for name, values in self.registers.items()}
         self.memory = {span: data.copy() for span, data in self.memory.items()}
-        self.streams = {name: values.copy() for name, values in self.streams.items()}
 
     def results(self, unfinished: Stop, seconds: float) -> LaneResults:
         """What there is; lanes that have not begun count as `unfinished`."""
@@ -145,19 +146,25 @@ class Outputs:
         signal[stop == Stop.UNDEFINED.code] = SIGILL
         return LaneResults(
             stop=stop,
-            retired=self.retired,
-            pc=self.pc,
-            exit_code=self.exit_code,
+            retired=_read_only(self.retired),
+            pc=_read_only(self.pc),
+            exit_code=_read_only(self.exit_code),
             signal=signal,
-            fault_address=self.fault_address,
-            fault_kind=self.fault_kind,
-            fault_mapped=self.fault_mapped,
+            fault_address=_read_only(self.fault_address),
+            fault_kind=_read_only(self.fault_kind),
+            fault_mapped=_read_only(self.fault_mapped),
             registers={
-                name: flags_of(values) if name == "nzcv" else values
+                name: flags_of(values) if name == "nzcv" else _read_only(values)
                 for name, values in self.registers.items()
             },
-            memory=KeptMemory(dict(self.memory)),
-            stdout=self.streams["stdout"],
-            stderr=self.streams["stderr"],
+            memory=KeptMemory({span: _read_only(data) for span, data in self.memory.items()}),
+            stdout=list(self.streams["stdout"]),
+            stderr=list(self.streams["stderr"]),
             seconds=seconds,
         )
+
+
+def _read_only(array: npt.NDArray[T]) -> npt.NDArray[T]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

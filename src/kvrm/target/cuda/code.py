@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
+import time
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +16,6 @@ import numpy.typing as npt
 from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.interpreter.library import variants_of
-from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import OPERANDS, PAGE_SLOTS, SLOT
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of, definitions
@@ -26,6 +27,8 @@ from kvrm.target.cuda.abi import CHUNKS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.ptx import compile_ptx
+
+log = logging.getLogger("kvrm")
 
 REGISTERS = 64
 """Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
@@ -68,9 +71,9 @@ class Code:
         words = [ctypes.c_uint64] * 5
         self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
         self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS, SLOT), np.uint8)
-        numbers = {v: i for i, v in enumerate(self.variants)}
-        for page, data in pages.items():
-            self._fill(page, np.frombuffer(data, np.uint32).copy(), numbers)
+        code = np.frombuffer(text, np.uint32).reshape(-1, PAGE // 4)
+        for page, *rows in zip(self._pages, code, self._variants_of(code), strict=True):
+            self._fill(page, *rows)
         self.slots = gpu.upload(self._slots)
         self.breakpoints: frozenset[int] = frozenset()
         self.set_breakpoints(breakpoints)
@@ -85,6 +88,9 @@ class Code:
         path = cache.versioned_directory("cuda", cache.source_hash()) / name
         data = None if native.dumps() else cache.read_checked(path)
         if data is None:
+            what = f"{len(self.variants)} instruction handlers and {len(self.regions)} regions"
+            log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
+            began = time.perf_counter()
             staged = kernel.stage(self.variants, self.regions)
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
@@ -92,6 +98,7 @@ class Code:
             data = staged.handlers.to_bytes(8, "little") + len(cubin).to_bytes(8, "little") + cubin + host
             cache.write_checked(path, data)
             cache.shrink(path.parent, "*", LARGEST_CACHE)
+            log.info("compiled it in %.1f s", time.perf_counter() - began)
         handlers, size = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
         return data[16 : 16 + size], data[16 + size :], handlers
 
@@ -99,12 +106,18 @@ class Code:
         """Of each slot, the number of what runs there, and of its handler."""
         return self._slots[:, :8].view(np.uint32)
 
-    def _fill(self, page: int, words: Ids, numbers: Mapping[Variant, int]) -> None:
-        found = decode_many(words)
+    def _variants_of(self, code: Ids) -> npt.NDArray[np.int32]:
+        """The number of each word's variant, -1 where there is none."""
+        numbers = {v: i for i, v in enumerate(self.variants)}
+        words, where = np.unique(code, return_inverse=True)
         which = np.full(len(words), -1, np.int32)
-        for i in np.flatnonzero(found >= 0):
-            d = definitions[found[i]]
-            which[i] = numbers.get((d.key, d.statics_of(int(words[i]))), -1)
+        for i, index in enumerate(decode_many(words).tolist()):
+            if index >= 0:
+                d = definitions[index]
+                which[i] = numbers.get((d.key, d.statics_of(int(words[i]))), -1)
+        return which[where].reshape(code.shape)
+
+    def _fill(self, page: int, words: Ids, which: npt.NDArray[np.int32]) -> None:
         first = self._first[page]
         mine = self._slots[first : first + PAGE_SLOTS]
         ids = mine[:, :8].view(np.uint32)

@@ -26,10 +26,10 @@ from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import device
 from kvrm.target.cuda.one_lane import OneLane
 from kvrm.target.cuda.profile import MOST, words_at
+from kvrm.target.cuda.slices import Slices
 
 PROFILED = 200_000
 """Instructions that are run and recorded on the CPU first, for regions to be chosen."""
-FIRST_SLICE, LONGEST_SLICE = 1 << 18, 1 << 31
 SLICE_SECONDS = 0.1
 """How long a launch is meant to take, so that `cancel` is served."""
 
@@ -46,7 +46,7 @@ class DeviceEngine(Interpreter):
         self._paths = Paths(lambda pc: words_at(memory, pc), features)
         self._trace: list[int] = []
         self._unprofiled = self._profile_length()
-        self._slice = FIRST_SLICE
+        self._slices = Slices(SLICE_SECONDS)
 
     def _profile_length(self) -> int:
         return PROFILED
@@ -57,7 +57,7 @@ class DeviceEngine(Interpreter):
             return
         s, words = self._state, self._words
         self._gpu.use()
-        budget = min(budget, self._slice)
+        budget = min(budget, self._slices.size)
         code = self._current_code()
         words[layout.HORIZON >> 3] += budget - words[layout.REMAINING >> 3]
         words[layout.REMAINING >> 3] = budget
@@ -75,16 +75,10 @@ class DeviceEngine(Interpreter):
         if slot:
             words[layout.PC >> 3] = int(code.addresses(np.array([slot]))[0])
             words[layout.IP >> 3] = 0
-        self._adapt(seconds)
+        self._slices.took(seconds)
         self.account.seconds += time.perf_counter() - began
         self.account.instructions += budget - words[layout.REMAINING >> 3]
         self._locate()
-
-    def _adapt(self, seconds: float) -> None:
-        if seconds < SLICE_SECONDS / 2:
-            self._slice = min(2 * self._slice, LONGEST_SLICE)
-        elif seconds > 2 * SLICE_SECONDS:
-            self._slice = max(self._slice // 2, FIRST_SLICE)
 
     def _record(self, count: int) -> None:
         """Run a little on the CPU, and choose regions once enough was seen."""

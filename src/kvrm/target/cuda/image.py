@@ -43,15 +43,12 @@ class Image:
                 f"{size >> 20} MiB are mapped; lanes on a GPU begin with {LARGEST >> 20} at most"
             )
         for region in regions:
-            data = memory.peek(region.start, region.end - region.start)
-            for at in range(0, len(data), PAGE):
-                page, number = (
-                    (region.start + at) // PAGE,
-                    contents.setdefault(data[at : at + PAGE], len(contents)),
-                )
-                places.append((page, number, region.prot))
+            data = memory.peek(region.start, memory.filled(region))
+            for at in range(0, region.end - region.start, PAGE):
+                page, content = (region.start + at) // PAGE, data[at : at + PAGE].ljust(PAGE, b"\0")
+                places.append((page, contents.setdefault(content, len(contents)), region.prot))
                 if region.prot & Prot.X:
-                    self.code[page] = data[at : at + PAGE]
+                    self.code[page] = content
         self.pages_left = memory.limit // PAGE - memory.private_pages
         self._pages = gpu.upload(b"".join(contents))
         self.zeros = self._pages.address

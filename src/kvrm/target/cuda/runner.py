@@ -32,9 +32,8 @@ from kvrm.target.cuda.image import Image
 from kvrm.target.cuda.lanes import Bytes, DeviceLanes
 from kvrm.target.cuda.process import DeviceProcess, chunks_ahead
 from kvrm.target.cuda.profile import find_regions
+from kvrm.target.cuda.slices import Slices
 
-FIRST_SLICE, LONGEST_SLICE = 1 << 18, 1 << 31
-"""Instructions of the first launch, and at most."""
 SLICE_SECONDS = 0.05
 """How long a launch is meant to take, so that `cancel` and `poll` are served."""
 PROFILED = 1 << 21
@@ -69,8 +68,8 @@ class CudaLanes(Lanes):
     _code: Code
     _memory: LaneMemory
     _process: DeviceProcess | None
+    _slices: Slices
     _of: Job | None = None
-    _slice = FIRST_SLICE
     _retired = _going = 0
 
     def _lay_out(self, job: Job) -> None:
@@ -94,6 +93,7 @@ class CudaLanes(Lanes):
         regions = [] if interprets else find_regions(self._machine, self._on_host(job), PROFILED)
         self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints)
         self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job), job
+        self._slices = Slices(SLICE_SECONDS)
 
     @staticmethod
     def _on_host(job: Job) -> Job:
@@ -137,16 +137,13 @@ class CudaLanes(Lanes):
         self._retired, left, self.device_seconds = 0, plan.budget, 0.0
         self._going = going = len(self)
         while left and going and not self._cancel.value:
-            grant = min(left, self._slice)
+            grant = min(left, self._slices.size)
             seconds, going, retired = self._device.run(grant)
             left -= grant
             self.device_seconds += seconds
             self._retired += retired
             self._going = going
-            if seconds < SLICE_SECONDS / 2:
-                self._slice = min(2 * self._slice, LONGEST_SLICE)
-            elif seconds > 2 * SLICE_SECONDS:
-                self._slice = max(self._slice // 2, FIRST_SLICE)
+            self._slices.took(seconds)
         self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
         self.left_device = len(job.kept)
         if job.kept and not self._cancel.value:
