@@ -16,6 +16,10 @@ PIPE_SIZE: Final = 65536
 MAX_LINKS: Final = 40
 """Symbolic links followed in one path before ELOOP."""
 
+# asm-generic/unistd.h
+NR_READ: Final = 63
+NR_PPOLL: Final = 73
+
 # asm/fcntl.h, asm-generic/fcntl.h
 O_ACCMODE: Final = 3
 O_RDONLY: Final = 0

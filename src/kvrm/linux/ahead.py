@@ -11,6 +11,7 @@ import ctypes
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from kvrm.linux.abi import NR_PPOLL, NR_READ
 from kvrm.linux.errno import Failure
 from kvrm.machine import state as layout
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LARGEST_READ: Final = 4096
 SIZE: Final = 1 << 16
 """Bytes read ahead."""
-_READS, _POLLS = (63, layout.AHEAD_READS), (73, layout.AHEAD_POLLS)
+_READS, _POLLS = (NR_READ, layout.AHEAD_READS), (NR_PPOLL, layout.AHEAD_POLLS)
 
 
 class Ahead:

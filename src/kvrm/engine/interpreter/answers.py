@@ -18,7 +18,6 @@ from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT
 
 I16 = ir.IntType(16)
-READ, PPOLL = 63, 73
 READY = abi.POLLIN | abi.POLLOUT | abi.POLLRDNORM | abi.POLLWRNORM
 """What holds of each regular file."""
 _MEMMOVE = ir.FunctionType(PTR, [PTR, PTR, I64])
@@ -112,7 +111,7 @@ def answer(e: Emitter, state: ir.Value, no: ir.Block) -> None:
     a.require(e.icmp_unsigned("!=", a.word(layout.AHEAD_FD), _c(0)))
     read, ppoll, done = (e.append_basic_block(name) for name in ("read", "ppoll", "answered"))
     chosen = e.switch(a.word(8 * 8, I32), no)
-    for number, block, emit in ((READ, read, a.read), (PPOLL, ppoll, a.ppoll)):
+    for number, block, emit in ((abi.NR_READ, read, a.read), (abi.NR_PPOLL, ppoll, a.ppoll)):
         chosen.add_case(ir.Constant(I32, number), block)
         e.position_at_end(block)
         emit()

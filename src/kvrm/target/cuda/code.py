@@ -8,7 +8,6 @@ import logging
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -161,12 +160,10 @@ class Code:
         unique, where = np.unique(pcs, return_inverse=True)
         return np.array([self.slot(int(pc)) for pc in unique], np.uint64)[where]
 
-    def addresses(self, slots: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-        """The addresses of slots."""
-        index, within = np.divmod(slots.astype(np.int64) - 1, PAGE_SLOTS)
-        return (np.array(self._pages, np.uint64)[index] * np.uint64(PAGE)) + within.astype(
-            np.uint64
-        ) * np.uint64(4)
+    def address(self, slot: int) -> int:
+        """The address of a slot."""
+        index, within = divmod(slot - 1, PAGE_SLOTS)
+        return self._pages[index] * PAGE + 4 * within
 
 
 def parameters(

@@ -73,7 +73,7 @@ class DeviceEngine(Interpreter):
         self._fetch_pages()
         slot = words[layout.IP >> 3]
         if slot:
-            words[layout.PC >> 3] = int(code.addresses(np.array([slot]))[0])
+            words[layout.PC >> 3] = code.address(slot)
             words[layout.IP >> 3] = 0
         self._slices.took(seconds)
         self.account.seconds += time.perf_counter() - began
