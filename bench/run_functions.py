@@ -85,14 +85,22 @@ CALLS = (
 )
 
 
-def measure(program: Path, call: Call, lanes: int, rounds: int, engine: str) -> dict[str, Any]:
-    """Call a function in every lane, some times over."""
+def at_main(program: Path, target: str) -> tuple[kvrm.Machine, dict[str, int]]:
+    """A machine that is about to run `main`, and the addresses of the program's symbols."""
     with program.open("rb") as file:
         symbols = ELFFile(file).get_section_by_name(".symtab")
         at = {s.name: s["st_value"] for s in symbols.iter_symbols()}
-    m = kvrm.Machine(program, target="cpu")
+    m = kvrm.Machine(program, target=target)
     m.breakpoints.add(at["main"])
     m.run()
+    m.breakpoints.clear()
+    return m, at
+
+
+def measure(program: Path, call: Call, lanes: int, rounds: int, engine: str) -> dict[str, Any]:
+    """Call a function in every lane, some times over."""
+    m, at = at_main(program, "cpu")
+    m.breakpoints.add(at["main"])
     m.x[0], m.x[1], m.x[2], m.x[30] = at["input"], call.count, at["other"], at["main"]
     if call.name == "sha256":
         m.write_memory(at["other"], CONSTANTS)

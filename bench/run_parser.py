@@ -21,11 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from elftools.elf.elffile import ELFFile
 from measure import note, table, write_results
+from run_functions import at_main
 from run_gpu import driver_version
 
-import kvrm
 from kvrm.target.cuda.driver import device
 
 TEMPLATES = 2000
@@ -133,17 +132,6 @@ def right(output: bytes, answers: list[bytes]) -> bool:
     )
 
 
-def forked(program: Path, lanes: int) -> kvrm.Lanes:
-    """Lanes that are about to run `main`."""
-    m = kvrm.Machine(program, target="cuda")
-    with program.open("rb") as file:
-        (main,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name("main")
-    m.breakpoints.add(main["st_value"])
-    m.run()
-    m.breakpoints.clear()
-    return m.fork(lanes)
-
-
 def with_qemu(qemu: str, program: Path, lines: list[bytes], cores: int) -> tuple[float, list[bytes]]:
     """Seconds, and the lines printed, of one process for each core."""
     with tempfile.TemporaryDirectory() as directory:
@@ -180,7 +168,7 @@ def main() -> None:
     stdin = [b"".join(lines[i : i + each]) for i in range(0, count, each)]
     note(f"{count} documents of {sum(map(len, lines)) / count:.0f} bytes")
     began = time.perf_counter()
-    lanes = forked(options.program, options.lanes)
+    lanes = at_main(options.program, "cuda")[0].fork(options.lanes)
     lanes.stdin = stdin
     expected = [answers[i : i + each] for i in range(0, count, each)]
     whole, kernel, peer, total = [], [], [], 0

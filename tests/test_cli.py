@@ -169,6 +169,13 @@ def test_lanes_read_files_of_a_directory_or_lines(examples: Path, tmp_path: Path
     assert done.returncode == 2 and "has 3 inputs, fewer than 4 lanes" in complaint(done)
 
 
+def test_what_a_lane_prints_is_no_markup(guest_root: Path) -> None:
+    from guests.fetch import program
+
+    done = kvrm("run", "--lanes", "1", program(guest_root, "busybox"), "printf", "[/x] [red]a\\033[2Jb")
+    assert done.returncode == 0 and b"[/x] [red]a" in done.stdout and b"\x1b[2J" not in done.stdout
+
+
 def test_demo(examples: Path) -> None:
     done = kvrm("demo")
     assert done.returncode == 0

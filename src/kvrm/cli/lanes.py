@@ -12,7 +12,7 @@ from rich.table import Table
 
 import kvrm
 from kvrm.cli.exits import Exit
-from kvrm.cli.run import Options, environment, feature_names
+from kvrm.cli.run import Options, make_machine
 from kvrm.machine.lanes import Lanes
 from kvrm.machine.lanes_results import LaneResults
 
@@ -33,19 +33,7 @@ def run_lanes(
 ) -> int:
     """Run lanes of `program`; 0 if all exited with 0. Raises `kvrm.KvrmError`."""
     names, texts = read_inputs(inputs, count)
-    machine = kvrm.Machine(
-        program,
-        args=arguments,
-        env=environment(options.env),
-        stdin=texts,
-        engine=options.engine,
-        root=options.root,
-        rw=options.rw,
-        features=None if options.features is None else feature_names(options.features),
-        fp_flags=options.fp_flags,
-        target=options.target,
-        lanes=len(names),
-    )
+    machine = make_machine(program, arguments, options, stdin=texts, lanes=len(names))
     results = watch(machine.lanes, options.max_instructions)
     if outputs is not None:
         write_outputs(outputs, names, results)
@@ -104,10 +92,12 @@ def show(names: Sequence[str], results: LaneResults, machine: kvrm.Machine) -> N
     table = Table("input", "stop", "exit", "instructions", "output")
     for lane, name in enumerate(names[:SHOWN]):
         one = results.lane(lane)
-        text = one.stdout[: 2 * WIDTH].decode(errors="replace").partition("\n")[0][:WIDTH]
+        line = one.stdout[: 2 * WIDTH].decode(errors="replace").partition("\n")[0][:WIDTH]
+        # a guest must not reach the terminal
+        text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
         code = "" if one.exit_code is None else str(one.exit_code)
         table.add_row(name, one.stop.value, code, f"{one.retired:,}", text)
-    console = Console()
+    console = Console(markup=False, highlight=False)
     console.print(table)
     if len(names) > SHOWN:
         console.print(f"and {len(names) - SHOWN:,} more lanes")
@@ -116,6 +106,5 @@ def show(names: Sequence[str], results: LaneResults, machine: kvrm.Machine) -> N
     rate = retired / results.seconds if results.seconds else 0
     console.print(
         f"{len(names):,} lanes on {machine.target}: {stops}; {retired:,} instructions in "
-        f"{results.seconds:.3f} s, {rate:,.0f} a second",
-        highlight=False,
+        f"{results.seconds:.3f} s, {rate:,.0f} a second"
     )

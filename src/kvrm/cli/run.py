@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import kvrm
 from kvrm.cli.exits import Exit
@@ -46,24 +47,27 @@ def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tupl
         open(1, "wb", buffering=0, closefd=False) as stdout,
         open(2, "wb", buffering=0, closefd=False) as stderr,
     ):
-        machine = kvrm.Machine(
-            program,
-            args=arguments,
-            env=environment(options.env),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            engine=options.engine,
-            root=options.root,
-            rw=options.rw,
-            features=None if options.features is None else feature_names(options.features),
-            fp_flags=options.fp_flags,
-            target=options.target,
-        )
+        machine = make_machine(program, arguments, options, stdin=stdin, stdout=stdout, stderr=stderr)
         result = machine.run(max_instructions=options.max_instructions)
     if result.stop is not kvrm.Stop.EXIT:
         print("kvrm:", result.message, file=sys.stderr)
     return machine, result
+
+
+def make_machine(program: Path, arguments: Sequence[str], options: Options, **more: Any) -> kvrm.Machine:
+    """The machine that the options ask for; `more` is passed on."""
+    return kvrm.Machine(
+        program,
+        args=arguments,
+        env=environment(options.env),
+        engine=options.engine,
+        root=options.root,
+        rw=options.rw,
+        features=None if options.features is None else feature_names(options.features),
+        fp_flags=options.fp_flags,
+        target=options.target,
+        **more,
+    )
 
 
 def environment(settings: Sequence[str]) -> dict[str, str]:
