@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 import numpy as np
 
 from kvrm.errors import UsageError
-from kvrm.memory import PAGE, Memory, Prot
+from kvrm.memory import PAGE, Memory, Prot, untagged
 from kvrm.target.cuda.abi import CHUNKS, GROUP
 from kvrm.target.cuda.driver import Device
 from kvrm.target.cuda.memory import CHUNK, CODE, PRIVATE
@@ -69,7 +69,7 @@ class Image:
 
     def index(self, address: int) -> int:
         """The index of the entry of an address; one that no page is mapped at, if there is none."""
-        page = (address & (1 << 56) - 1) // PAGE
+        page = untagged(address) // PAGE
         chunk = page // CHUNK
         return (self._chunks.index(chunk) + 1) * CHUNK + page % CHUNK if chunk in self._chunks else 0
 
