@@ -10,9 +10,11 @@ import pytest
 from kvrm.isa import check, probe
 from kvrm.isa import definition as definition_module
 from kvrm.isa.a64 import decode, decode_many, definition_of, definitions
-from kvrm.isa.definition import DefinitionError, Static, insn, overlaps
+from kvrm.isa.definition import DefinitionError, Execution, Static, insn, overlaps
 from kvrm.isa.encoding import Cube, Diagram, EncodingError, subtract
 from kvrm.values import Bits
+
+EXECUTION = Execution.SYSTEM
 
 
 @pytest.fixture

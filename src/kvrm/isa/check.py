@@ -5,11 +5,16 @@ from __future__ import annotations
 from kvrm import cache
 from kvrm.isa import probe
 from kvrm.isa.definition import DefinitionError, definitions, overlaps
+from kvrm.isa.execution import class_table
 
 
 def check_all() -> None:
-    """Every variant passes the probe, and no two definitions claim one word; DefinitionError otherwise."""
+    """Every variant passes the probe, and no two definitions claim one word; DefinitionError otherwise.
+
+    Nor do two definitions differ in class and not in the bits that decide it.
+    """
     probe.check(definitions)
+    class_table()
     if found := overlaps():
         raise DefinitionError("\n".join(found))
 

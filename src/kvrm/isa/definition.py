@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from kvrm.isa.encoding import Cube, Diagram, EncodingError, Field, subtract
@@ -15,6 +16,18 @@ from kvrm.values import bits
 
 class Static(int):
     """Annotation of a field that chooses structure: a Python int on every engine, one handler per value."""
+
+
+class Execution(IntEnum):
+    """The seven execution classes: what kind of work an instruction is (docs/networks.md)."""
+
+    ARITHMETIC = 0
+    LOGICAL = 1
+    LOAD_STORE = 2
+    BRANCH = 3
+    MULTIPLY_DIVIDE = 4
+    EXTEND_SHIFT = 5
+    SYSTEM = 6
 
 
 class DefinitionError(Exception):
@@ -44,6 +57,7 @@ class Definition:
     asm: Asm
     operation: Operation
     source: str
+    execution: Execution
     aliases: tuple[Alias, ...] = ()
     unallocated: tuple[Cube, ...] = ()
     unpredictable: Callable[[Decoded], bool] | None = None
@@ -122,6 +136,7 @@ def insn(
     unpredictable: Callable[[Decoded], bool] | None = None,
     aliases: Sequence[Alias] = (),
     feature: str | None = None,
+    execution: Execution | None = None,
     key: str = "",
     **bound: Any,
 ) -> Callable[[Operation], Operation]:
@@ -131,7 +146,8 @@ def insn(
     `kvrm.isa.assembly`) or a function. `unallocated` lists conditions separated by ``|`` whose words are not
     allocated; `unpredictable` tells the allocated words for which the manual leaves the result open
     (CONSTRAINED UNPREDICTABLE). `feature` names what a machine needs to have it (`kvrm.isa.features`), joined
-    by spaces if it is several. `bound` keyword arguments are passed to the operation as they are: families
+    by spaces if it is several. `execution` is its class, by default what the operation's file has as
+    EXECUTION. `bound` keyword arguments are passed to the operation as they are: families
     of instructions share one operation that way. Mistakes raise DefinitionError naming file and line.
     """
 
@@ -145,6 +161,9 @@ def insn(
             full = key or operation.__name__
             if full in _keys:
                 raise DefinitionError(f"the key {full!r} is used by {_keys[full].source} too")
+            work = operation.__globals__.get("EXECUTION") if execution is None else execution
+            if not isinstance(work, Execution):
+                raise DefinitionError("neither the definition nor its file says which execution class it has")
         except (EncodingError, DefinitionError) as error:
             raise DefinitionError(f"{source}: {name}: {error}") from None
         definition = Definition(
@@ -154,6 +173,7 @@ def insn(
             asm,
             operation,
             source,
+            work,
             tuple(aliases),
             holes,
             unpredictable,

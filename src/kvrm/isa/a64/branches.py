@@ -5,8 +5,10 @@ from __future__ import annotations
 from kvrm.isa.a64.common import condition_holds
 from kvrm.isa.assembly import number, printer, signed_field
 from kvrm.isa.context import Context, Event, System
-from kvrm.isa.definition import Alias, Decoded, Static, insn
+from kvrm.isa.definition import Alias, Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits, concat
+
+EXECUTION = Execution.BRANCH
 
 # -- Conditional branch, compare and branch, test and branch -------------------------------------------------
 
@@ -118,14 +120,14 @@ def ret(m: Context, Rn: Bits) -> None:
 # -- Exception generation ------------------------------------------------------------------------------------
 
 
-@insn("SVC", "11010100 000 imm16:16 000 01", "svc {imm16:imm}")
+@insn("SVC", "11010100 000 imm16:16 000 01", "svc {imm16:imm}", execution=Execution.SYSTEM)
 def svc(m: Context, imm16: Bits) -> None:
     """The return from the exception clears the local exclusive monitor."""
     m.sys[System.MONITOR_SIZE] = bits(64, 0)
     m.event(Event.SVC, imm16.zext(64))
 
 
-@insn("BRK", "11010100 001 imm16:16 000 00", "brk {imm16:imm}")
+@insn("BRK", "11010100 001 imm16:16 000 00", "brk {imm16:imm}", execution=Execution.SYSTEM)
 def brk(m: Context, imm16: Bits) -> None:
     m.event(Event.BRK, imm16.zext(64))
 
@@ -135,10 +137,16 @@ def _undefined(m: Context) -> None:
     m.event(Event.UNDEFINED)
 
 
-insn("UDF", "0000000000000000 imm16:16", "udf {imm16:imm}", key="udf")(_undefined)
 for _name, _diagram in (
+    ("UDF", "0000000000000000 imm16:16"),
     ("HVC", "11010100 000 imm16:16 000 10"),
     ("SMC", "11010100 000 imm16:16 000 11"),
     ("HLT", "11010100 010 imm16:16 000 00"),
 ):
-    insn(_name, _diagram, f"{_name.lower()} {{imm16:imm}}", key=_name.lower())(_undefined)
+    insn(
+        _name,
+        _diagram,
+        f"{_name.lower()} {{imm16:imm}}",
+        key=_name.lower(),
+        execution=Execution.SYSTEM,
+    )(_undefined)

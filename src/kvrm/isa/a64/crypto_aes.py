@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from kvrm.isa.a64.simd_lanes import mask_if
 from kvrm.isa.context import Context
-from kvrm.isa.definition import insn
+from kvrm.isa.definition import Execution, insn
 from kvrm.values import Bits
 from kvrm.values.crypto import AES, AES_INVERSE, lookup
+
+EXECUTION = Execution.LOGICAL
 
 # Byte 4c + r of a register is row r of column c of the state.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvrm.isa.context import Context
-from kvrm.isa.definition import insn
+from kvrm.isa.definition import Execution, insn
 from kvrm.values import Bits, from_lanes
+
+EXECUTION = Execution.LOGICAL
 
 
 def words(m: Context, r: Bits) -> list[Bits]:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from kvrm.isa.a64.crypto_sha import choose, majority, rol, sum_of_rotations
 from kvrm.isa.context import Context
-from kvrm.isa.definition import insn
+from kvrm.isa.definition import Execution, insn
 from kvrm.values import Bits, from_lanes
+
+EXECUTION = Execution.LOGICAL
 
 # -- SHA512 ---------------------------------------------------------------------------------------------
 

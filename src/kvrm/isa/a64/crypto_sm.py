@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from kvrm.isa.a64.crypto_sha import choose, majority, parity, rol, words
 from kvrm.isa.context import Context
-from kvrm.isa.definition import insn
+from kvrm.isa.definition import Execution, insn
 from kvrm.values import Bits, bits, from_lanes
 from kvrm.values.crypto import SM4, lookup
+
+EXECUTION = Execution.LOGICAL
 
 VECTORS = "v{Rd}.4s, v{Rn}.4s, v{Rm}.4s"
 THREE = "11001110011 Rm:5 1 1 00 {} Rn:5 Rd:5"

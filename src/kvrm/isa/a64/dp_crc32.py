@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits
 from kvrm.values.crypto import CRC32, CRC32C, Table, lookup
+
+EXECUTION = Execution.LOGICAL
 
 
 @printer

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kvrm.isa.a64.common import ZERO
 from kvrm.isa.context import Context
-from kvrm.isa.definition import insn
+from kvrm.isa.definition import Execution, insn
 from kvrm.values import Bits, cond
+
+EXECUTION = Execution.ARITHMETIC
 
 FLAGM, FLAGM2 = "FEAT_FlagM", "FEAT_FlagM2"
 
@@ -39,20 +41,24 @@ for _sz, _n in ((0, 8), (1, 16)):
     )(_evaluate)
 
 
-@insn("CFINV", "1101010100 0 00 000 0100 0000 000 11111", "cfinv", feature=FLAGM)
+@insn("CFINV", "1101010100 0 00 000 0100 0000 000 11111", "cfinv", feature=FLAGM, execution=Execution.SYSTEM)
 def cfinv(m: Context) -> None:
     n, z, c, v = m.flags
     m.flags = n, z, ~c, v
 
 
-@insn("XAFLAG", "1101010100 0 00 000 0100 0000 001 11111", "xaflag", feature=FLAGM2)
+@insn(
+    "XAFLAG", "1101010100 0 00 000 0100 0000 001 11111", "xaflag", feature=FLAGM2, execution=Execution.SYSTEM
+)
 def xaflag(m: Context) -> None:
     """Flags of a comparison in an alternative format into Arm's."""
     _, z, c, _ = m.flags
     m.flags = ~c & ~z, z & c, c | z, ~c & z
 
 
-@insn("AXFLAG", "1101010100 0 00 000 0100 0000 010 11111", "axflag", feature=FLAGM2)
+@insn(
+    "AXFLAG", "1101010100 0 00 000 0100 0000 010 11111", "axflag", feature=FLAGM2, execution=Execution.SYSTEM
+)
 def axflag(m: Context) -> None:
     """Arm's flags of a comparison into the alternative format."""
     _, z, c, v = m.flags

@@ -5,8 +5,10 @@ from __future__ import annotations
 from kvrm.isa.a64.common import add_flags, decode_bit_masks, logic_flags, sub_flags
 from kvrm.isa.assembly import general, number, printer, signed_field
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Decoded, Static, insn
+from kvrm.isa.definition import Alias, Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits, concat, cond
+
+EXECUTION = Execution.ARITHMETIC
 
 # -- PC-relative addressing ----------------------------------------------------------------------------------
 
@@ -130,6 +132,7 @@ def _wmask(N: Bits, imms: Bits, immr: Bits, n: int) -> Bits:
     "sf 00 100100 N immr:6 imms:6 Rn:5 Rd:5",
     "and {Rd:Rsp}, {Rn:R}, {:bitmask}",
     unallocated=RESERVED_MASKS,
+    execution=Execution.LOGICAL,
 )
 def and_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -142,6 +145,7 @@ def and_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, R
     "orr {Rd:Rsp}, {Rn:R}, {:bitmask}",
     unallocated=RESERVED_MASKS,
     aliases=[Alias("mov {Rd:Rsp}, {:mov_bitmask}", lambda d: d.Rn == 31 and not _move_wide_preferred(d))],
+    execution=Execution.LOGICAL,
 )
 def orr_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -153,6 +157,7 @@ def orr_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, R
     "sf 10 100100 N immr:6 imms:6 Rn:5 Rd:5",
     "eor {Rd:Rsp}, {Rn:R}, {:bitmask}",
     unallocated=RESERVED_MASKS,
+    execution=Execution.LOGICAL,
 )
 def eor_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -165,6 +170,7 @@ def eor_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, R
     "ands {Rd:R}, {Rn:R}, {:bitmask}",
     unallocated=RESERVED_MASKS,
     aliases=[Alias("tst {Rn:R}, {:bitmask}", lambda d: d.Rd == 31)],
+    execution=Execution.LOGICAL,
 )
 def ands_imm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -220,6 +226,7 @@ def _movn_is_mov(d: Decoded) -> bool:
     "movn {Rd:R}, {imm16:imm}{hw:lsl16}",
     unallocated="sf=0 hw=1x",
     aliases=[Alias("mov {Rd:R}, {:movn_value}", _movn_is_mov)],
+    execution=Execution.LOGICAL,
 )
 def movn(m: Context, sf: Static, hw: Bits, imm16: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -232,6 +239,7 @@ def movn(m: Context, sf: Static, hw: Bits, imm16: Bits, Rd: Bits) -> None:
     "movz {Rd:R}, {imm16:imm}{hw:lsl16}",
     unallocated="sf=0 hw=1x",
     aliases=[Alias("mov {Rd:R}, {:movz_value}", _movz_is_mov)],
+    execution=Execution.LOGICAL,
 )
 def movz(m: Context, sf: Static, hw: Bits, imm16: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -239,7 +247,11 @@ def movz(m: Context, sf: Static, hw: Bits, imm16: Bits, Rd: Bits) -> None:
 
 
 @insn(
-    "MOVK", "sf 11 100101 hw:2 imm16:16 Rd:5", "movk {Rd:R}, {imm16:imm}{hw:lsl16}", unallocated="sf=0 hw=1x"
+    "MOVK",
+    "sf 11 100101 hw:2 imm16:16 Rd:5",
+    "movk {Rd:R}, {imm16:imm}{hw:lsl16}",
+    unallocated="sf=0 hw=1x",
+    execution=Execution.LOGICAL,
 )
 def movk(m: Context, sf: Static, hw: Bits, imm16: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -298,6 +310,7 @@ def _extension(d: Decoded, imms: int) -> bool:
         Alias("sxtw {Rd:R}, {Rn:narrow}", lambda d: _extension(d, 31)),
         Alias("sbfx {Rd:R}, {Rn:R}, {:bf_extract}", lambda d: True),
     ],
+    execution=Execution.EXTEND_SHIFT,
 )
 def sbfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -317,6 +330,7 @@ def sbfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: 
         Alias("bfi {Rd:R}, {Rn:R}, {:bf_insert}", lambda d: d.imms < d.immr),
         Alias("bfxil {Rd:R}, {Rn:R}, {:bf_extract}", lambda d: True),
     ],
+    execution=Execution.EXTEND_SHIFT,
 )
 def bfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -338,6 +352,7 @@ def bfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: B
         Alias("uxth {Rd:R}, {Rn:narrow}", lambda d: not d.sf and _extension(d, 15)),
         Alias("ubfx {Rd:R}, {Rn:R}, {:bf_extract}", lambda d: True),
     ],
+    execution=Execution.EXTEND_SHIFT,
 )
 def ubfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32
@@ -354,6 +369,7 @@ def ubfm(m: Context, sf: Static, N: Bits, immr: Bits, imms: Bits, Rn: Bits, Rd: 
     "extr {Rd:R}, {Rn:R}, {Rm:R}, {imms:imm}",
     unallocated="sf=0 N=1 | sf=1 N=0 | sf=0 imms=1xxxxx",
     aliases=[Alias("ror {Rd:R}, {Rn:R}, {imms:imm}", lambda d: d.Rn == d.Rm)],
+    execution=Execution.EXTEND_SHIFT,
 )
 def extr(m: Context, sf: Static, Rm: Bits, imms: Bits, Rn: Bits, Rd: Bits) -> None:
     n = 64 if sf else 32

@@ -5,9 +5,11 @@ from __future__ import annotations
 from kvrm.isa.a64.common import condition_holds
 from kvrm.isa.a64.fp_common import by_ftype, width_of
 from kvrm.isa.context import Context, Flags
-from kvrm.isa.definition import Static
+from kvrm.isa.definition import Execution, Static
 from kvrm.values import Bits, bits, cond
 from kvrm.values.fp import exceptions_if, fcmpeq, fcmplt, funordered
+
+EXECUTION = Execution.ARITHMETIC
 
 
 def _compare(a: Bits, b: Bits, signal_all: bool, fpcr: int) -> Flags:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from kvrm.isa.a64.fp_common import FP16, NO_HALF, ONLY_HALF, by_ftype, width_of
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits
 from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp, power_of_two, scale_width
 from kvrm.values.softfloat import FORMATS, Rounding
+
+EXECUTION = Execution.ARITHMETIC
 
 
 def power(exponent: Bits, n: int, sign: int) -> Bits:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kvrm.isa.a64.fp_common import LETTER, by_ftype, width_of
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits, cond
 from kvrm.values.fp import (
     Binary,
@@ -28,6 +28,8 @@ from kvrm.values.fp import (
 )
 from kvrm.values.fp_convert import fcvt
 from kvrm.values.softfloat import Rounding, rounding_mode
+
+EXECUTION = Execution.ARITHMETIC
 
 # -- one source ------------------------------------------------------------------------------------
 
@@ -134,6 +136,7 @@ TWO_SOURCE: list[tuple[str, Binary]] = [
     ("FMINNM", fminnm),
     ("FNMUL", _fnmul),
 ]
+PRODUCTS = ("FMUL", "FDIV", "FNMUL")
 
 for number, (name, op) in enumerate(TWO_SOURCE):
     by_ftype(
@@ -141,6 +144,7 @@ for number, (name, op) in enumerate(TWO_SOURCE):
         f"000 11110 ftype:2 1 Rm:5 {number:04b} 10 Rn:5 Rd:5",
         f"{name.lower()} {{Rd:fp}}, {{Rn:fp}}, {{Rm:fp}}",
         key=f"{name.lower()}_scalar",
+        execution=Execution.MULTIPLY_DIVIDE if name in PRODUCTS else None,
         op=op,
     )(_two_source)
 
@@ -171,6 +175,7 @@ for name, (o1, o0, negate) in THREE_SOURCE.items():
         f"000 11111 ftype:2 {o1} Rm:5 {o0} Ra:5 Rn:5 Rd:5",
         f"{name.lower()} {{Rd:fp}}, {{Rn:fp}}, {{Rm:fp}}, {{Ra:fp}}",
         key=name.lower(),
+        execution=Execution.MULTIPLY_DIVIDE,
         negate=negate,
     )(_three_source)
 

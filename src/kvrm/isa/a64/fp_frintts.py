@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from kvrm.isa.a64.fp_common import elements, shape_of, width_of
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Static, insn
+from kvrm.isa.definition import Execution, Static, insn
 from kvrm.values import Bits
 from kvrm.values.fp import frint_bounded
 from kvrm.values.softfloat import Rounding, rounding_mode
+
+EXECUTION = Execution.ARITHMETIC
 
 
 def round_to_size(a: Bits, size: int, exact: bool, fpcr: int) -> Bits:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kvrm.isa.a64.common import ZERO
 from kvrm.isa.context import Context
-from kvrm.isa.definition import insn
+from kvrm.isa.definition import Execution, insn
 from kvrm.values import Bits
 from kvrm.values.fp_convert import fjcvtzs as to_int32
+
+EXECUTION = Execution.ARITHMETIC
 
 
 @insn("FJCVTZS", "0 00 11110 01 1 11 110 000000 Rn:5 Rd:5", "fjcvtzs {Rd:W}, d{Rn}", feature="FEAT_JSCVT")

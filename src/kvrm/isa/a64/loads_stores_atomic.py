@@ -10,8 +10,10 @@ from collections.abc import Callable
 from kvrm.isa.a64.loads_stores_exclusive import load_acquire
 from kvrm.isa.assembly import general, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Decoded, insn
+from kvrm.isa.definition import Alias, Decoded, Execution, insn
 from kvrm.values import Bits, concat, cond
+
+EXECUTION = Execution.LOAD_STORE
 
 LSE = "FEAT_LSE"
 SIZES = ((0, "B", "W"), (1, "H", "W"), (2, "", "W"), (3, "", "X"))

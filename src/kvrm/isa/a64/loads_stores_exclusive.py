@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvrm.isa.context import Context, System
-from kvrm.isa.definition import Decoded, insn
+from kvrm.isa.definition import Decoded, Execution, insn
 from kvrm.values import Bits, bits, concat, cond
+
+EXECUTION = Execution.LOAD_STORE
 
 UNTAGGED = (1 << 56) - 1
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from kvrm.isa.a64.loads_stores_register import register_name, writes_back_itself
 from kvrm.isa.assembly import number, printer, signed_field
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, insn
+from kvrm.isa.definition import Decoded, Execution, insn
 from kvrm.values import Bits, concat
+
+EXECUTION = Execution.LOAD_STORE
 
 PairAccess = Callable[[Context, Bits, Bits, Bits], None]
 """Moves two values between memory at an address and two registers."""

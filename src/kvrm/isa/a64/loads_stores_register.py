@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from kvrm.isa.a64.branches import relative
 from kvrm.isa.assembly import EXTENDS, general, number, printer, signed_field
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits
+
+EXECUTION = Execution.LOAD_STORE
 
 Access = Callable[[Context, Bits, Bits], None]
 """Moves a value between memory at an address (64 bits) and the register with a number (5 bits)."""

@@ -10,8 +10,10 @@ from typing import Any
 
 from kvrm.isa.assembly import general, number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits, concat, cond
+
+EXECUTION = Execution.LOAD_STORE
 
 
 def joined(parts: Sequence[Bits]) -> Bits:

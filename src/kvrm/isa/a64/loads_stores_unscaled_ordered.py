@@ -7,8 +7,10 @@ from collections.abc import Callable
 from kvrm.isa.a64.loads_stores_register import offset9
 from kvrm.isa.assembly import general
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Asm, Decoded, insn
+from kvrm.isa.definition import Asm, Decoded, Execution, insn
 from kvrm.values import Bits
+
+EXECUTION = Execution.LOAD_STORE
 
 
 def _address(m: Context, imm9: Bits, Rn: Bits) -> Bits:

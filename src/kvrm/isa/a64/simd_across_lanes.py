@@ -8,8 +8,10 @@ from kvrm.isa.a64.simd_common import LETTERS, element_size, key_of, mnemonic_of,
 from kvrm.isa.a64.simd_lanes import wide_signed, wide_unsigned
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits
+
+EXECUTION = Execution.ARITHMETIC
 
 Binary = Callable[[Bits, Bits], Bits]
 

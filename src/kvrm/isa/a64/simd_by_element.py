@@ -17,8 +17,10 @@ from kvrm.isa.a64.simd_common import (
 )
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, concat
+
+EXECUTION = Execution.MULTIPLY_DIVIDE
 
 
 @printer

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context, System
-from kvrm.isa.definition import Decoded, insn
+from kvrm.isa.definition import Decoded, Execution, insn
 from kvrm.values import Bits, from_lanes
 
 SCALAR = 2
@@ -103,21 +103,24 @@ def family(
     operation: Operation,
     op: object,
     feature: str | None = None,
+    execution: Execution | None = None,
 ) -> None:
     """Register the vector and the scalar form of an instruction.
 
     `sizes` are those that each form has, some of "bhsd"; none if there is no such form. A vector of one D is
-    not allocated. `asm` lacks the mnemonic.
+    not allocated. `asm` lacks the mnemonic. `feature` and `execution` are as in `insn`.
     """
     text = mnemonic_of(name) + asm
     (vector, scalar), (vector_sizes, scalar_sizes) = diagrams, sizes
+    shared: dict[str, Any] = {"feature": feature, "execution": execution, "op": op}
     if vector_sizes:
         holes = without_sizes(vector_sizes) + (" | size=11 Q=0" if "d" in vector_sizes else "")
-        insn(name, vector, text, key=key_of(name), unallocated=holes, feature=feature, op=op)(operation)
+        key = key_of(name)
+        insn(name, vector, text, key=key, unallocated=holes, **shared)(operation)
     if scalar_sizes:
         holes = without_sizes(scalar_sizes)
         key = key_of(name, "scalar")
-        insn(name, scalar, text, key=key, unallocated=holes, feature=feature, Q=SCALAR, op=op)(operation)
+        insn(name, scalar, text, key=key, unallocated=holes, Q=SCALAR, **shared)(operation)
 
 
 # -- Text -----------------------------------------------------------------------------------------------

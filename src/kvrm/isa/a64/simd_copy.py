@@ -12,8 +12,10 @@ from typing import Any
 from kvrm.isa.a64.simd_common import LETTERS, SCALAR, Operation, datasize, element_size
 from kvrm.isa.assembly import general, number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits
+
+EXECUTION = Execution.EXTEND_SHIFT
 
 INDEX = {8: "index:4 1", 16: "index:3 10", 32: "index:2 100", 64: "index:1 1000"}
 """imm5 for each element size."""

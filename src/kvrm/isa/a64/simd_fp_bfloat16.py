@@ -6,10 +6,12 @@ from kvrm.isa.a64.fp_common import elements
 from kvrm.isa.a64.simd_common import write_half
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, concat
 from kvrm.values.bfloat import bfadd, bfcvt, bfmul
 from kvrm.values.fp import fmuladd
+
+EXECUTION = Execution.MULTIPLY_DIVIDE
 
 BF16 = "FEAT_BF16"
 VECTOR = "0 {} 1 01110 {} 0 Rm:5 1 {} 1 Rn:5 Rd:5"
@@ -18,7 +20,13 @@ BY_ELEMENT = "0 Q 0 01111 {} L M Rm:4 1111 H 0 Rn:5 Rd:5"
 # -- Conversions ------------------------------------------------------------------------------------------
 
 
-@insn("BFCVT", "000 11110 01 1 000110 10000 Rn:5 Rd:5", "bfcvt h{Rd}, s{Rn}", feature=BF16)
+@insn(
+    "BFCVT",
+    "000 11110 01 1 000110 10000 Rn:5 Rd:5",
+    "bfcvt h{Rd}, s{Rn}",
+    feature=BF16,
+    execution=Execution.ARITHMETIC,
+)
 def bfcvt_scalar(m: Context, Rn: Bits, Rd: Bits) -> None:
     m.v[Rd, 16] = bfcvt(m.v[Rn, 32], m.fpcr)
 
@@ -34,6 +42,7 @@ def bf_half(d: Decoded, r: int) -> str:
     "0 Q 0 01110 10 10000 10110 10 Rn:5 Rd:5",
     "bfcvtn{:two} {Rd:bf_half}, v{Rn}.4s",
     feature=BF16,
+    execution=Execution.ARITHMETIC,
 )
 def bfcvtn(m: Context, Q: Static, Rn: Bits, Rd: Bits) -> None:
     write_half(m, Rd, Q, bfcvt(elements(m, Rn, 128, 32), m.fpcr))

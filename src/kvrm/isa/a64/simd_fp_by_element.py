@@ -5,9 +5,11 @@ from __future__ import annotations
 from kvrm.isa.a64.fp_common import FP16, HALF, elements, shape_of, width_of
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, concat
 from kvrm.values.fp import fmul, fmuladd, fmulx, fneg
+
+EXECUTION = Execution.MULTIPLY_DIVIDE
 
 NO_ELEMENT = "sz=1 L=1"
 

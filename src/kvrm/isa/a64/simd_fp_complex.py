@@ -11,10 +11,12 @@ from collections.abc import Callable
 from kvrm.isa.a64.fp_common import FP16, arrangement, elements
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Operation, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Operation, Static, insn
 from kvrm.values import Bits, concat
 from kvrm.values.fp import fadd, fmuladd
 from kvrm.values.softfloat import FORMATS
+
+EXECUTION = Execution.MULTIPLY_DIVIDE
 
 FCMA = "FEAT_FCMA"
 
@@ -76,13 +78,27 @@ FULL, HALF = "size=0x | Q=0 size=11", "size=00 | size=1x"
 
 
 def both(
-    name: str, diagram: str, text: str, key: str, full: str = FULL, half: str = HALF
+    name: str,
+    diagram: str,
+    text: str,
+    key: str,
+    full: str = FULL,
+    half: str = HALF,
+    execution: Execution | None = None,
 ) -> Callable[[Operation], Operation]:
     """Define an instruction on singles and doubles, and on halves."""
 
     def register(operation: Operation) -> Operation:
-        insn(name, diagram, text, key=key, unallocated=full, feature=FCMA)(operation)
-        insn(name, diagram, text, key=f"{key}_half", unallocated=half, feature=f"{FCMA} {FP16}")(operation)
+        for suffix, holes, feature in (("", full, FCMA), ("_half", half, f"{FCMA} {FP16}")):
+            insn(
+                name,
+                diagram,
+                text,
+                key=key + suffix,
+                unallocated=holes,
+                feature=feature,
+                execution=execution,
+            )(operation)
         return operation
 
     return register
@@ -93,6 +109,7 @@ def both(
     "0 Q 1 01110 size:2 0 Rm:5 1 11 rot 0 1 Rn:5 Rd:5",
     f"fcadd {VECTORS}, {{Rm:complex_v}}, {{rot:odd_rotation}}",
     key="fcadd",
+    execution=Execution.ARITHMETIC,
 )
 def fcadd(m: Context, Q: Static, size: Static, Rm: Bits, rot: Static, Rn: Bits, Rd: Bits) -> None:
     n, esize = 64 << Q, 8 << size

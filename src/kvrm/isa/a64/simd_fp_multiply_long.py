@@ -6,10 +6,12 @@ from kvrm.isa.a64.fp_common import arrangement, elements
 from kvrm.isa.a64.simd_fp_by_element import half_element
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits
 from kvrm.values.fp import fmuladd, fneg
 from kvrm.values.fp_convert import fwiden
+
+EXECUTION = Execution.MULTIPLY_DIVIDE
 
 
 @printer

@@ -15,9 +15,11 @@ from kvrm.isa.a64.fp_common import (
 )
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits
 from kvrm.values.fp import Binary, fadd, fmax, fmaxnm, fmin, fminnm
+
+EXECUTION = Execution.ARITHMETIC
 
 
 @printer

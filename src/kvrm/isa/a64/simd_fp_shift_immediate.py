@@ -6,10 +6,12 @@ from kvrm.isa.a64.fp_common import FP16, LETTER, arrangement, elements
 from kvrm.isa.a64.fp_conversions import power
 from kvrm.isa.assembly import number
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Asm, Decoded, Static, insn
+from kvrm.isa.definition import Asm, Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits
 from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp, scale_width
 from kvrm.values.softfloat import Rounding
+
+EXECUTION = Execution.ARITHMETIC
 
 
 def _convert(a: Bits, imm: Bits, fpcr: int, unsigned: bool, to_fixed: bool) -> Bits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvrm.isa.a64.fp_common import elements, shape_of, width_of, with_half
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Static
+from kvrm.isa.definition import Execution, Static
 from kvrm.values import Bits
 from kvrm.values.fp import (
     Binary,
@@ -26,6 +26,8 @@ from kvrm.values.fp import (
     frsqrts,
     fsub,
 )
+
+EXECUTION = Execution.ARITHMETIC
 
 NO_1D = "Q=0 sz=1"
 """A vector of one double is not allocated."""
@@ -93,17 +95,26 @@ VECTOR_AND_SCALAR: list[tuple[str, int, int, str, Binary]] = [
     ("FCMGT (register)", 1, 1, "11100", mask(fcmpgt)),
     ("FACGT", 1, 1, "11101", _of_magnitudes(mask(fcmpgt))),
 ]
+PRODUCTS = ("FMUL (vector)", "FDIV (vector)", "FMULX", "FRECPS", "FRSQRTS")
+
+
+def _work(name: str) -> Execution:
+    return Execution.MULTIPLY_DIVIDE if name in PRODUCTS else Execution.ARITHMETIC
+
 
 for name, u, o1, opcode, op in VECTOR_ONLY + VECTOR_AND_SCALAR:
     mnemonic = name.split()[0].lower()
     asm = f"{mnemonic} {{Rd:fp_v}}, {{Rn:fp_v}}, {{Rm:fp_v}}"
     key = f"{mnemonic}_vector"
-    with_half(name, vector(u, o1, opcode), asm, unallocated=NO_1D, key=key, op=op)(_three_same)
+    with_half(name, vector(u, o1, opcode), asm, unallocated=NO_1D, key=key, execution=_work(name), op=op)(
+        _three_same
+    )
 
 for name, u, o1, opcode, op in VECTOR_AND_SCALAR:
     mnemonic = name.split()[0].lower()
     asm = f"{mnemonic} {{Rd:fp_sz}}, {{Rn:fp_sz}}, {{Rm:fp_sz}}"
-    with_half(name, scalar(u, o1, opcode), asm, key=f"{mnemonic}_scalar", op=op)(_three_same_scalar)
+    key = f"{mnemonic}_scalar"
+    with_half(name, scalar(u, o1, opcode), asm, key=key, execution=_work(name), op=op)(_three_same_scalar)
 
 # -- multiply-add ----------------------------------------------------------------------------------
 
@@ -122,6 +133,7 @@ for o1, name in enumerate(("FMLA", "FMLS")):
         f"{name.lower()} {{Rd:fp_v}}, {{Rn:fp_v}}, {{Rm:fp_v}}",
         unallocated=NO_1D,
         key=f"{name.lower()}_vector",
+        execution=Execution.MULTIPLY_DIVIDE,
         negate=bool(o1),
     )(_accumulate)
 

@@ -9,12 +9,14 @@ from kvrm.isa.a64.fp_data_processing import FRINTS
 from kvrm.isa.a64.simd_fp_three_same import NO_1D, mask
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits
 from kvrm.values.fp import Binary, Unary, fabs, fcmpeq, fcmpge, fcmpgt, fneg, fsqrt
 from kvrm.values.fp_convert import fcvt, fcvt_to_fixed, fcvtxn, fixed_to_fp
 from kvrm.values.fp_estimate import frecpe, frecpx, frsqrte, urecpe, ursqrte
 from kvrm.values.softfloat import Rounding
+
+EXECUTION = Execution.ARITHMETIC
 
 
 def _diagrams(head: str, o1: int, opcode: str) -> tuple[str, str]:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from kvrm.isa.a64.simd_common import key_of, mnemonic_of
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Decoded, Static, insn
+from kvrm.isa.definition import Alias, Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits, concat
+
+EXECUTION = Execution.LOGICAL
 
 # -- Text -----------------------------------------------------------------------------------------------
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from kvrm.isa.a64.simd_common import arranged, key_of, mnemonic_of, shape
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits, concat, cond
 from kvrm.values.vectors import pick
+
+EXECUTION = Execution.EXTEND_SHIFT
 
 # -- Permute --------------------------------------------------------------------------------------------
 

@@ -24,8 +24,10 @@ from kvrm.isa.a64.simd_common import (
 )
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Static, insn
+from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits
+
+EXECUTION = Execution.EXTEND_SHIFT
 
 IMM = {8: "0001 imm:3", 16: "001 imm:4", 32: "01 imm:5", 64: "1 imm:6"}
 """immh:immb for each element size."""

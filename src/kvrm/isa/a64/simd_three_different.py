@@ -8,21 +8,30 @@ from kvrm.isa.a64 import simd_lanes as lanes
 from kvrm.isa.a64.simd_common import Operation, family, half, settle, widesize, write_half
 from kvrm.isa.a64.simd_lanes import wide_signed, wide_unsigned
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Static, insn
+from kvrm.isa.definition import Execution, Static, insn
 from kvrm.values import Bits
 from kvrm.values.crypto import carryless_product
+
+EXECUTION = Execution.ARITHMETIC
 
 Plain = Callable[[Bits, Bits], Bits]
 
 
 def _define(
-    u: int, code: str, name: str, sizes: tuple[str, str], operation: Operation, operands: str, op: object
+    u: int,
+    code: str,
+    name: str,
+    sizes: tuple[str, str],
+    operation: Operation,
+    operands: str,
+    op: object,
+    execution: Execution | None = None,
 ) -> None:
     diagrams = (
         f"0 Q {u} 01110 size:2 1 Rm:5 {code} 00 Rn:5 Rd:5",
         f"01 {u} 11110 size:2 1 Rm:5 {code} 00 Rn:5 Rd:5",
     )
-    family(name, diagrams, "{:two} " + operands, sizes, operation, op)
+    family(name, diagrams, "{:two} " + operands, sizes, operation, op, execution=execution)
 
 
 # -- Long: halves of Rn and Rm, the whole of Rd ---------------------------------------------------------
@@ -51,20 +60,28 @@ for _u, _code, _name, _op in (
     (1, "0010", "USUBL, USUBL2", lambda a, b: wide_unsigned(a) - wide_unsigned(b)),
     (0, "0111", "SABDL, SABDL2", lambda a, b: wide_unsigned(lanes.distance_signed(a, b))),
     (1, "0111", "UABDL, UABDL2", lambda a, b: wide_unsigned(lanes.distance_unsigned(a, b))),
-    (0, "1100", "SMULL, SMULL2 (vector)", lanes.product_signed),
-    (1, "1100", "UMULL, UMULL2 (vector)", lanes.product_unsigned),
 ):
     _define(_u, _code, _name, ("bhs", ""), _long, LONG, _op)
 for _u, _code, _name, _sum in (
     (0, "0101", "SABAL, SABAL2", lambda d, a, b: d + wide_unsigned(lanes.distance_signed(a, b))),
     (1, "0101", "UABAL, UABAL2", lambda d, a, b: d + wide_unsigned(lanes.distance_unsigned(a, b))),
+):
+    _define(_u, _code, _name, ("bhs", ""), _long_accumulate, LONG, _sum)
+
+PRODUCT = Execution.MULTIPLY_DIVIDE
+for _u, _code, _name, _sizes, _op in (
+    (0, "1100", "SMULL, SMULL2 (vector)", "bhs", lanes.product_signed),
+    (1, "1100", "UMULL, UMULL2 (vector)", "bhs", lanes.product_unsigned),
+    (0, "1110", "PMULL, PMULL2", "b", lanes.product_polynomial_wide),
+):
+    _define(_u, _code, _name, (_sizes, ""), _long, LONG, _op, PRODUCT)
+for _u, _code, _name, _sum in (
     (0, "1000", "SMLAL, SMLAL2 (vector)", lanes.add_product_signed),
     (1, "1000", "UMLAL, UMLAL2 (vector)", lanes.add_product_unsigned),
     (0, "1010", "SMLSL, SMLSL2 (vector)", lanes.subtract_product_signed),
     (1, "1010", "UMLSL, UMLSL2 (vector)", lanes.subtract_product_unsigned),
 ):
-    _define(_u, _code, _name, ("bhs", ""), _long_accumulate, LONG, _sum)
-_define(0, "1110", "PMULL, PMULL2", ("b", ""), _long, LONG, lanes.product_polynomial_wide)
+    _define(_u, _code, _name, ("bhs", ""), _long_accumulate, LONG, _sum, PRODUCT)
 
 
 @insn(
@@ -72,18 +89,19 @@ _define(0, "1110", "PMULL, PMULL2", ("b", ""), _long, LONG, lanes.product_polyno
     "0 Q 0 01110 11 1 Rm:5 1110 00 Rn:5 Rd:5",
     "pmull{:two} v{Rd}.1q, {Rn:vec}, {Rm:vec}",
     feature="FEAT_PMULL",
+    execution=PRODUCT,
     esize=64,
 )
 def pmull_64(m: Context, Q: Static, Rm: Bits, Rn: Bits, Rd: Bits, esize: int) -> None:
     m.v[Rd, 128] = carryless_product(half(m, Rn, Q, esize), half(m, Rm, Q, esize))
 
 
-_define(0, "1101", "SQDMULL, SQDMULL2 (vector)", ("hs", "hs"), _long, LONG, lanes.product_doubled)
+_define(0, "1101", "SQDMULL, SQDMULL2 (vector)", ("hs", "hs"), _long, LONG, lanes.product_doubled, PRODUCT)
 for _code, _name, _clamped in (
     ("1001", "SQDMLAL, SQDMLAL2 (vector)", lanes.add_product_doubled),
     ("1011", "SQDMLSL, SQDMLSL2 (vector)", lanes.subtract_product_doubled),
 ):
-    _define(0, _code, _name, ("hs", "hs"), _long_accumulate, LONG, _clamped)
+    _define(0, _code, _name, ("hs", "hs"), _long_accumulate, LONG, _clamped, PRODUCT)
 
 # -- Wide: the whole of Rn, half of Rm ------------------------------------------------------------------
 

@@ -6,8 +6,10 @@ from kvrm.isa.a64 import simd_lanes as lanes
 from kvrm.isa.a64.simd_common import family, key_of, mnemonic_of, settle, shape
 from kvrm.isa.a64.simd_lanes import Shift
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Static, insn
+from kvrm.isa.definition import Execution, Static, insn
 from kvrm.values import Bits
+
+EXECUTION = Execution.MULTIPLY_DIVIDE
 
 VECTOR = "0 Q {} 01110 {} 0 Rm:5 1 {} 1 Rn:5 Rd:5"
 

@@ -8,8 +8,10 @@ from kvrm.isa.a64 import simd_lanes as lanes
 from kvrm.isa.a64.simd_common import Operation, family, key_of, mnemonic_of, settle, shape
 from kvrm.isa.a64.simd_lanes import even_odd, mask_if
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Static, insn
+from kvrm.isa.definition import Alias, Execution, Static, insn
 from kvrm.values import Bits
+
+EXECUTION = Execution.ARITHMETIC
 
 
 def _same(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bits, op: lanes.Binary) -> None:
@@ -24,13 +26,21 @@ def _accumulate(m: Context, Q: Static, size: Static, Rm: Bits, Rn: Bits, Rd: Bit
 
 
 def _define(
-    u: int, code: str, name: str, sizes: str, scalar_sizes: str, op: object, operation: Operation = _same
+    u: int,
+    code: str,
+    name: str,
+    sizes: str,
+    scalar_sizes: str,
+    op: object,
+    operation: Operation = _same,
+    execution: Execution | None = None,
 ) -> None:
     diagrams = (
         f"0 Q {u} 01110 size:2 1 Rm:5 {code} 1 Rn:5 Rd:5",
         f"01 {u} 11110 size:2 1 Rm:5 {code} 1 Rn:5 Rd:5",
     )
-    family(name, diagrams, " {Rd:vec}, {Rn:vec}, {Rm:vec}", (sizes, scalar_sizes), operation, op)
+    asm = " {Rd:vec}, {Rn:vec}, {Rm:vec}"
+    family(name, diagrams, asm, (sizes, scalar_sizes), operation, op, execution=execution)
 
 
 # -- Element by element ---------------------------------------------------------------------------------
@@ -55,14 +65,6 @@ ROWS: Sequence[Row] = (
     (1, "00111", "CMHS (register)", "bhsd", "d", lambda a, b: mask_if(a.uge(b), a.width)),
     (0, "10001", "CMTST", "bhsd", "d", lambda a, b: mask_if((a & b).ne(0), a.width)),
     (1, "10001", "CMEQ (register)", "bhsd", "d", lambda a, b: mask_if(a.eq(b), a.width)),
-    (0, "01000", "SSHL", "bhsd", "d", lanes.shift_by_register(signed=True)),
-    (1, "01000", "USHL", "bhsd", "d", lanes.shift_by_register(signed=False)),
-    (0, "01010", "SRSHL", "bhsd", "d", lanes.shift_by_register(signed=True, rounding=True)),
-    (1, "01010", "URSHL", "bhsd", "d", lanes.shift_by_register(signed=False, rounding=True)),
-    (0, "01001", "SQSHL (register)", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=True)),
-    (1, "01001", "UQSHL (register)", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=False)),
-    (0, "01011", "SQRSHL", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=True, rounding=True)),
-    (1, "01011", "UQRSHL", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=False, rounding=True)),
     (0, "01100", "SMAX", "bhs", "", Bits.smax),
     (1, "01100", "UMAX", "bhs", "", Bits.umax),
     (0, "01101", "SMIN", "bhs", "", Bits.smin),
@@ -71,6 +73,18 @@ ROWS: Sequence[Row] = (
     (1, "01110", "UABD", "bhs", "", lanes.distance_unsigned),
     (0, "10000", "ADD (vector)", "bhsd", "d", lambda a, b: a + b),
     (1, "10000", "SUB (vector)", "bhsd", "d", lambda a, b: a - b),
+)
+SHIFTS: Sequence[Row] = (
+    (0, "01000", "SSHL", "bhsd", "d", lanes.shift_by_register(signed=True)),
+    (1, "01000", "USHL", "bhsd", "d", lanes.shift_by_register(signed=False)),
+    (0, "01010", "SRSHL", "bhsd", "d", lanes.shift_by_register(signed=True, rounding=True)),
+    (1, "01010", "URSHL", "bhsd", "d", lanes.shift_by_register(signed=False, rounding=True)),
+    (0, "01001", "SQSHL (register)", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=True)),
+    (1, "01001", "UQSHL (register)", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=False)),
+    (0, "01011", "SQRSHL", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=True, rounding=True)),
+    (1, "01011", "UQRSHL", "bhsd", "bhsd", lanes.saturating_shift_by_register(signed=False, rounding=True)),
+)
+PRODUCTS: Sequence[Row] = (
     (0, "10011", "MUL (vector)", "bhs", "", lambda a, b: a * b),
     (1, "10011", "PMUL", "b", "", lanes.product_polynomial),
     (0, "10110", "SQDMULH (vector)", "hs", "hs", lanes.doubled_high),
@@ -79,13 +93,17 @@ ROWS: Sequence[Row] = (
 
 for _row in ROWS:
     _define(*_row)
-for _u, _code, _name, _sum in (
-    (0, "01111", "SABA", lambda d, a, b: d + lanes.distance_signed(a, b)),
-    (1, "01111", "UABA", lambda d, a, b: d + lanes.distance_unsigned(a, b)),
-    (0, "10010", "MLA (vector)", lambda d, a, b: d + a * b),
-    (1, "10010", "MLS (vector)", lambda d, a, b: d - a * b),
+for _row in SHIFTS:
+    _define(*_row, execution=Execution.EXTEND_SHIFT)
+for _row in PRODUCTS:
+    _define(*_row, execution=Execution.MULTIPLY_DIVIDE)
+for _u, _code, _name, _sum, _work in (
+    (0, "01111", "SABA", lambda d, a, b: d + lanes.distance_signed(a, b), Execution.ARITHMETIC),
+    (1, "01111", "UABA", lambda d, a, b: d + lanes.distance_unsigned(a, b), Execution.ARITHMETIC),
+    (0, "10010", "MLA (vector)", lambda d, a, b: d + a * b, Execution.MULTIPLY_DIVIDE),
+    (1, "10010", "MLS (vector)", lambda d, a, b: d - a * b, Execution.MULTIPLY_DIVIDE),
 ):
-    _define(_u, _code, _name, "bhs", "", _sum, _accumulate)
+    _define(_u, _code, _name, "bhs", "", _sum, _accumulate, _work)
 
 # -- Pairs: neighbours of Rn, then of Rm ----------------------------------------------------------------
 
@@ -129,6 +147,7 @@ def _define_logical(u: int, code: str, name: str, operation: Operation, op: obje
         mnemonic_of(name) + " {Rd:vec_bytes}, {Rn:vec_bytes}, {Rm:vec_bytes}",
         key=key_of(name),
         aliases=aliases,
+        execution=Execution.LOGICAL,
         op=op,
     )(operation)
 

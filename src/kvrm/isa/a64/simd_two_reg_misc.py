@@ -9,8 +9,10 @@ from kvrm.isa.a64.simd_common import Operation, family, half, settle, shape, wid
 from kvrm.isa.a64.simd_lanes import even_odd, mask_if, wide_signed, wide_unsigned
 from kvrm.isa.assembly import printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Alias, Decoded, Static, insn
+from kvrm.isa.definition import Alias, Decoded, Execution, Static, insn
 from kvrm.values import Bits, cond
+
+EXECUTION = Execution.ARITHMETIC
 
 SAME = " {Rd:vec}, {Rn:vec}"
 
@@ -34,12 +36,13 @@ def _define(
     op: object,
     operation: Operation = _same,
     asm: str = SAME,
+    execution: Execution | None = None,
 ) -> None:
     diagrams = (
         f"0 Q {u} 01110 size:2 10000 {code} 10 Rn:5 Rd:5",
         f"01 {u} 11110 size:2 10000 {code} 10 Rn:5 Rd:5",
     )
-    family(name, diagrams, asm, (sizes, scalar_sizes), operation, op)
+    family(name, diagrams, asm, (sizes, scalar_sizes), operation, op, execution=execution)
 
 
 # -- Element by element ---------------------------------------------------------------------------------
@@ -63,10 +66,12 @@ def _leading_signs(a: Bits) -> Bits:
 Row = tuple[int, str, str, str, str, lanes.Unary]
 """U, opcode, name, element sizes of the vector form and of the scalar form, what to do with an element."""
 
-ROWS: Sequence[Row] = (
+REVERSALS: Sequence[Row] = (
     (0, "00000", "REV64", "bhs", "", _reversed(64)),
     (1, "00000", "REV32 (vector)", "bh", "", _reversed(32)),
     (0, "00001", "REV16 (vector)", "b", "", _reversed(16)),
+)
+ROWS: Sequence[Row] = (
     (0, "00100", "CLS (vector)", "bhs", "", _leading_signs),
     (1, "00100", "CLZ (vector)", "bhs", "", Bits.clz),
     (0, "00101", "CNT", "b", "", Bits.popcount),
@@ -83,6 +88,8 @@ COMPARISONS: Sequence[Row] = (
     (1, "01001", "CMLE (zero)", "bhsd", "d", lambda a: mask_if(a.sle(0), a.width)),
 )
 
+for _row in REVERSALS:
+    _define(*_row, execution=Execution.EXTEND_SHIFT)
 for _row in ROWS:
     _define(*_row)
 for _row in COMPARISONS:
@@ -100,13 +107,19 @@ BYTES = " {Rd:vec_bytes}, {Rn:vec_bytes}"
     "0 Q 1 01110 00 10000 00101 10 Rn:5 Rd:5",
     "not" + BYTES,
     aliases=[Alias("mvn" + BYTES, lambda d: True)],
+    execution=Execution.LOGICAL,
 )
 def not_vector(m: Context, Q: Static, Rn: Bits, Rd: Bits) -> None:
     n = 64 << Q
     m.v[Rd, n] = ~m.v[Rn, n].split(64)
 
 
-@insn("RBIT (vector)", "0 Q 1 01110 01 10000 00101 10 Rn:5 Rd:5", "rbit" + BYTES)
+@insn(
+    "RBIT (vector)",
+    "0 Q 1 01110 01 10000 00101 10 Rn:5 Rd:5",
+    "rbit" + BYTES,
+    execution=Execution.EXTEND_SHIFT,
+)
 def rbit_vector(m: Context, Q: Static, Rn: Bits, Rd: Bits) -> None:
     n = 64 << Q
     m.v[Rd, n] = m.v[Rn, n].split(8).bit_reverse()
@@ -143,10 +156,13 @@ def _narrow(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits, op: lanes.U
 
 
 NARROW = "{:two} {Rd:vec}, {Rn:vec_wide}"
-_define(0, "10010", "XTN, XTN2", "bhs", "", lanes.narrow, _narrow, NARROW)
-_define(0, "10100", "SQXTN, SQXTN2", "bhs", "bhs", lanes.narrow_signed, _narrow, NARROW)
-_define(1, "10010", "SQXTUN, SQXTUN2", "bhs", "bhs", lanes.narrow_to_unsigned, _narrow, NARROW)
-_define(1, "10100", "UQXTN, UQXTN2", "bhs", "bhs", lanes.narrow_unsigned, _narrow, NARROW)
+for _u, _code, _name, _scalar_sizes, _op in (
+    (0, "10010", "XTN, XTN2", "", lanes.narrow),
+    (0, "10100", "SQXTN, SQXTN2", "bhs", lanes.narrow_signed),
+    (1, "10010", "SQXTUN, SQXTUN2", "bhs", lanes.narrow_to_unsigned),
+    (1, "10100", "UQXTN, UQXTN2", "bhs", lanes.narrow_unsigned),
+):
+    _define(_u, _code, _name, "bhs", _scalar_sizes, _op, _narrow, NARROW, Execution.EXTEND_SHIFT)
 
 
 @printer
@@ -160,6 +176,7 @@ def own_size(d: Decoded, size: int) -> str:
     "0 Q 1 01110 size:2 10000 10011 10 Rn:5 Rd:5",
     "shll{:two} {Rd:vec_wide}, {Rn:vec}, {size:own_size}",
     unallocated="size=11",
+    execution=Execution.EXTEND_SHIFT,
 )
 def shll(m: Context, Q: Static, size: Static, Rn: Bits, Rd: Bits) -> None:
     esize = 8 << size

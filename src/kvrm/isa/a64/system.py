@@ -12,8 +12,10 @@ from kvrm.isa.a64.loads_stores_exclusive import UNTAGGED, clear_monitor
 from kvrm.isa.a64.system_registers import READ, WRITE, fields_of, instruction_name, register_name
 from kvrm.isa.assembly import general, number, printer
 from kvrm.isa.context import FP_TRACKING, Context, Event, System
-from kvrm.isa.definition import Decoded, insn
+from kvrm.isa.definition import Decoded, Execution, insn
 from kvrm.values import Bits, bits, concat, cond
+
+EXECUTION = Execution.SYSTEM
 
 
 def _undefined(m: Context) -> None:
