@@ -29,7 +29,7 @@ MNEMONICS = [
     (
         Execution.MULTIPLY_DIVIDE,
         "[su]?(m(ul|neg)l?|m(add|sub)l|mulh|div)|m(add|sub)|(f|fn)m(ul|add|sub)x?|fdiv|p?mull?2?|.*ml[as].*"
-        "|[su]mnegl|sq(r?d)mul.*|[su]mull2?|pmull?2?|.*dot|.*mmla|frecps|frsqrts",
+        "|[su]mnegl|sq(r?d)mul.*|[su]mull2?|pmull?2?|.*dot|.*mmla",
     ),
     (
         Execution.EXTEND_SHIFT,

@@ -32,7 +32,7 @@ def source_hash() -> str:
     """A hash of the package's Python sources: what is derived from them is stale when it changes."""
     digest = hashlib.blake2b(digest_size=16)
     package = Path(__file__).parent
-    for folder in ("values", "isa", "engine", "machine", "memory", "target"):
+    for folder in ("values", "isa", "engine", "machine", "memory", "neural", "target"):
         for path in sorted((package / folder).rglob("*.py")):
             digest.update(path.relative_to(package).as_posix().encode())
             digest.update(path.read_bytes())

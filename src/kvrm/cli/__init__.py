@@ -1,4 +1,4 @@
-"""The command line: `kvrm run`, `kvrm profile`, `kvrm demo`, `kvrm where`, `kvrm disasm`."""
+"""The command line: its commands are in `kvrm.cli.commands`."""
 
 from __future__ import annotations
 

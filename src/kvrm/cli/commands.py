@@ -46,6 +46,8 @@ Writable = Annotated[Path | None, _directory("The guest may write to DIR.")]
 Features = Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")]
 Budget = Annotated[int | None, _option("N", "Stop after N instructions.", min=0)]
 Environment = Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")]
+Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch")]
+Weights = Annotated[Path | None, _directory("Weights of `kvrm train`, not the ones that ship.")]
 FpFlags = Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")]
 
 
@@ -151,3 +153,37 @@ def disasm(
     from kvrm.cli.disasm import list_program
 
     return list_program(program, start, stop)
+
+
+@app.command()
+def train(
+    network: Network,
+    out: Annotated[Path, _option("DIR", "Where weights go; ./weights.")] = Path("weights"),
+    seed: Annotated[int, _option("N", "The first seed; 0.", min=0)] = 0,
+    seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
+    steps: Annotated[int, _option("N", "At most so many steps for each.", min=1)] = 200_000,
+) -> int:
+    """Train a network until it is right for every word; 1 if it is not."""
+    from kvrm.cli.networks import train_network
+
+    return train_network(network, out, seed, seeds, steps)
+
+
+@app.command()
+def prove(
+    network: Network,
+    weights: Weights = None,
+    certificate: Annotated[Path | None, _option("FILE", "Write what was proved.", dir_okay=False)] = None,
+) -> int:
+    """Prove that a network is right for each of the 2^32 words; 1 if it is not."""
+    from kvrm.cli.networks import prove_network
+
+    return prove_network(network, weights, certificate)
+
+
+@app.command()
+def evaluate(network: Network, weights: Weights = None) -> int:
+    """Compare rule, table, networks, random weights and the oracle."""
+    from kvrm.cli.networks import evaluate_network
+
+    return evaluate_network(network, weights)

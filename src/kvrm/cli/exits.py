@@ -11,6 +11,8 @@ class Exit(IntEnum):
     OK = 0
     LANES = 1
     """Not all of many lanes exited with 0."""
+    UNPROVED = 1
+    """The weights of a network are wrong for some word."""
     USAGE = 2
     """Bad options, or a program that cannot be loaded."""
     HOST = 70

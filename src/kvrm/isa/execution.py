@@ -2,9 +2,11 @@
 
 A definition says the class of its words (`Definition.execution`). Twenty bits of a word, 31:19 and 16:10,
 decide it: no two definitions of different classes share them in any of their allocated words, which is
-checked exactly when this table is made. A word that is not allocated goes where the allocated words with its
-twenty bits go, and to SYSTEM if there are none; whatever its class, it has no definition, and stops as
-undefined.
+checked exactly when this table is made.
+
+A word that is not allocated has no definition, and stops as undefined in any class. It goes where allocated
+words go that have its deciding bits, without as few of the last ones as it takes to find some: the class of
+these if they agree, else SYSTEM. Words whose top byte no definition has are SYSTEM.
 """
 
 from __future__ import annotations
@@ -56,6 +58,16 @@ def class_table(bits: tuple[int, ...] = CLASS_BITS) -> Classes:
     return table.reshape(-1)
 
 
+def allocated_words() -> npt.NDArray[np.int64]:
+    """How many words of each cell definitions allocate, exactly."""
+    counts = np.zeros((2,) * len(CLASS_BITS), np.int64)
+    decided = sum(1 << b for b in CLASS_BITS)
+    for definition in definitions:
+        for cube in definition.cubes():
+            counts[_projected(cube, CLASS_BITS)] += 1 << 32 - (cube.mask | decided).bit_count()
+    return counts.reshape(-1)
+
+
 def _projected(cube: Cube, bits: tuple[int, ...]) -> tuple[int | slice, ...]:
     """Where the words of a cube are in an array with an axis for each bit; never a scalar."""
     fixed = (cube.value >> b & 1 if cube.mask >> b & 1 else slice(None) for b in bits)
@@ -78,7 +90,13 @@ def _conflict(definition: Definition, cube: Cube, bits: tuple[int, ...]) -> str:
 @functools.cache
 def classes() -> Classes:
     """The class of each cell: CELLS bytes, read-only."""
-    table = class_table()
+    allocated = class_table()
+    table = allocated.copy()
+    for dropped in range(1, len(SIDE_BITS) + 1):
+        groups = allocated.reshape(-1, 1 << dropped)
+        lowest, highest = groups.min(axis=1), np.where(groups == FREE, 0, groups).max(axis=1)
+        agreed = np.where((lowest == highest) | (lowest == FREE), lowest, Execution.SYSTEM)
+        table = np.where(table == FREE, np.repeat(agreed, 1 << dropped), table).astype(np.uint8)
     table[table == FREE] = Execution.SYSTEM
     table.flags.writeable = False
     return table

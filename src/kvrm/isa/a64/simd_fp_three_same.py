@@ -95,7 +95,7 @@ VECTOR_AND_SCALAR: list[tuple[str, int, int, str, Binary]] = [
     ("FCMGT (register)", 1, 1, "11100", mask(fcmpgt)),
     ("FACGT", 1, 1, "11101", _of_magnitudes(mask(fcmpgt))),
 ]
-PRODUCTS = ("FMUL (vector)", "FDIV (vector)", "FMULX", "FRECPS", "FRSQRTS")
+PRODUCTS = ("FMUL (vector)", "FDIV (vector)", "FMULX")
 
 
 def _work(name: str) -> Execution:

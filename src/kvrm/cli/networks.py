@@ -1,0 +1,135 @@
+"""`kvrm train`, `kvrm prove` and `kvrm evaluate`: the networks on the terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import kvrm
+from kvrm.cli.exits import Exit
+from kvrm.isa.execution import CELLS, classes, words_of
+from kvrm.neural import baseline, network
+from kvrm.neural.evaluation import Row, rows
+from kvrm.neural.network import Floats, hash_of
+from kvrm.neural.proof import Certificate, prove
+from kvrm.neural.training import leads, train, train_baseline
+from kvrm.neural.weights import SHIPPED, load
+
+NETWORKS = ("dispatch",)
+
+
+def require_network(name: str) -> None:
+    """UsageError for a network that there is not."""
+    if name not in NETWORKS:
+        raise kvrm.UsageError(f"no network {name!r}; there is {', '.join(NETWORKS)}")
+
+
+def train_network(name: str, directory: Path, seed: int, seeds: int, steps: int) -> int:
+    """Train with each seed, write the best weights and how they were made to `directory`."""
+    require_network(name)
+    found = {}
+    for number in range(seed, seed + seeds):
+        flat = _watched(number, steps)
+        lead = leads(flat)
+        wrong, least = int((lead <= 0).sum()), float(lead.min())
+        found[number] = (-wrong, least, flat)
+        print(f"seed {number}: {wrong:,} cells wrong, least lead {least:.3f}")
+    best = max(found, key=lambda number: found[number][:2])
+    negative, least, flat = found[best]
+    directory.mkdir(parents=True, exist_ok=True)
+    manifest = {"data": _data(), "commit": _commit(), "seed": best, "steps": steps}
+    _write(directory, network.NAME, flat, manifest | {"wrong_cells": -negative, "least_lead": least})
+    small = train_baseline(seed)
+    manifest = {"data": _data(), "commit": _commit(), "seed": seed}
+    answers = baseline.classes_of(small, words_of(np.arange(CELLS, dtype=np.uint32)))
+    _write(directory, baseline.NAME, small, manifest | {"wrong_cells": int((answers != classes()).sum())})
+    return Exit.OK if not negative else Exit.UNPROVED
+
+
+def _watched(seed: int, steps: int) -> Floats:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"seed {seed}", total=steps)
+
+        def report(step: int, wrong: int, lead: float) -> None:
+            text = f"seed {seed}: {wrong:,} cells wrong, least lead {lead:.2f}"
+            progress.update(task, completed=step, description=text)
+
+        return train(seed, steps, report)
+
+
+def _data() -> dict[str, object]:
+    return {"cells": len(classes()), "classes_sha256": hash_of(classes())}
+
+
+def _commit() -> str:
+    """The commit that the package is at, or its version where there is no git."""
+    command = ["git", "-C", str(Path(kvrm.__file__).parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return kvrm.__version__
+
+
+def _write(directory: Path, name: str, flat: Floats, manifest: dict[str, object]) -> None:
+    np.save(directory / f"{name}.npy", flat)
+    digest = hash_of(flat)
+    told = {"network": name, "parameters": len(flat), "weights_sha256": digest, **manifest}
+    (directory / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
+    print(f"{directory / name}.npy: {len(flat):,} parameters, SHA-256 {digest}")
+
+
+def prove_network(name: str, directory: Path | None, certificate: Path | None) -> int:
+    """Prove what the weights in `directory` do, and write the certificate; 1 if they are wrong anywhere."""
+    require_network(name)
+    began = time.perf_counter()
+    proved = prove(load(network.NAME, network.COUNT, directory or SHIPPED))
+    _show_proof(proved, time.perf_counter() - began)
+    if certificate is not None:
+        certificate.write_text(certificate_text(proved))
+    return Exit.OK if proved.holds else Exit.UNPROVED
+
+
+def certificate_text(proved: Certificate) -> str:
+    """The certificate as a file has it."""
+    return json.dumps(proved.as_json(), indent=1) + "\n"
+
+
+def _show_proof(c: Certificate, seconds: float) -> None:
+    print(f"{c.network}: {c.parameters:,} parameters, SHA-256 {c.weights_sha256}")
+    print(f"{c.wrong:,} of {c.words:,} words wrong, by {c.cells:,} values of the bits that decide")
+    print(f"least lead {c.least_lead:.4f}; rounding moves no output by more than {c.largest_error:.2e}")
+    print(f"{c.undecided:,} words where that could matter")
+    for work, words in c.histogram.items():
+        print(f"  {work:<16}{words:>14,}")
+    print(f"{'proved' if c.holds else 'not proved'} in {seconds:.1f} s")
+
+
+def evaluate_network(name: str, directory: Path | None) -> int:
+    """Every policy for the question side by side, and what it costs."""
+    require_network(name)
+    table = Table(box=None, pad_edge=False)
+    for title in ("policy", "wrong of all words", "right", "right of allocated words", "bytes", "ns a word"):
+        table.add_column(title, justify="left" if title == "policy" else "right")
+    for row in rows(directory or SHIPPED):
+        table.add_row(*_cells(row))
+    Console(highlight=False).print(table)
+    return Exit.OK
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.name,
+        f"{row.wrong:,}",
+        f"{row.right:.4%}",
+        f"{row.right_allocated:.4%}",
+        f"{row.size:,}" if row.size else "",
+        f"{row.nanoseconds:.1f}",
+    )

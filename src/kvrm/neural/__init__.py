@@ -1,0 +1,1 @@
+"""Networks that answer questions about code: features, weights, training, proofs, policies."""

@@ -1,0 +1,89 @@
+"""Policies answer questions about code. That of dispatch is which execution class each word has.
+
+They are interchangeable. None is trusted: the interpreter runs a word by a handler of the class that the
+policy says, or not at all (docs/networks.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from kvrm.errors import UsageError
+from kvrm.isa.definition import Execution
+from kvrm.isa.execution import Classes, Words, classes, execution_of
+
+Policy = Callable[[Words], Classes]
+"""The class (uint8) of each of n words (uint32)."""
+
+
+def rule(words: Words) -> Classes:
+    """What one would write by hand from the first pages of the manual's encoding index (Arm ARM C4.1)."""
+    op0, op1 = words >> np.uint32(25) & np.uint32(0xF), words >> np.uint32(23) & np.uint32(0x7)
+    out = np.full(words.shape, Execution.SYSTEM, np.uint8)
+    out[(op0 | 1) == 0b1001] = Execution.ARITHMETIC
+    out[((op0 | 1) == 0b1001) & ((op1 == 0b100) | (op1 == 0b101))] = Execution.LOGICAL
+    out[((op0 | 1) == 0b1001) & ((op1 == 0b110) | (op1 == 0b111))] = Execution.EXTEND_SHIFT
+    out[(op0 | 1) == 0b1011] = Execution.BRANCH
+    out[(words >> np.uint32(24) | 1) == 0xD5] = Execution.SYSTEM
+    out[op0 & 0b0101 == 0b0100] = Execution.LOAD_STORE
+    out[op0 & 0b0111 == 0b0101] = Execution.ARITHMETIC
+    out[words >> np.uint32(24) & np.uint32(0x1F) == 0b01010] = Execution.LOGICAL
+    out[words >> np.uint32(24) & np.uint32(0x1F) == 0b11011] = Execution.MULTIPLY_DIVIDE
+    out[op0 & 0b0111 == 0b0111] = Execution.ARITHMETIC
+    return out
+
+
+def oracle(words: Words) -> Classes:
+    """The decoder itself; words without a definition as the table has them."""
+    from kvrm.isa.a64 import decode_many, definitions
+
+    found = decode_many(words)
+    by_definition = np.array([d.execution for d in definitions], np.uint8)
+    return np.where(found >= 0, by_definition[found], execution_of(words))
+
+
+def _table() -> Policy:
+    classes()
+    return execution_of
+
+
+def _network() -> Policy:
+    from kvrm.neural.host import HostNetwork
+    from kvrm.neural.network import COUNT, NAME
+    from kvrm.neural.weights import load
+
+    return HostNetwork(load(NAME, COUNT)).classes
+
+
+def _random() -> Policy:
+    from kvrm.neural.host import HostNetwork
+    from kvrm.neural.network import random_weights
+
+    return HostNetwork(random_weights(0)).classes
+
+
+POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
+    "dispatch": {
+        "rule": lambda: rule,
+        "table": _table,
+        "network": _network,
+        "random": _random,
+        "oracle": lambda: oracle,
+    }
+}
+"""For each question, names and what makes the policy."""
+
+
+def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Policy]:
+    """The policy for each question, given by name or as a function. Raises UsageError."""
+    made = {}
+    for question, choice in chosen.items():
+        if question not in POLICIES:
+            raise UsageError(f"no policies for {question!r}; there are some for {', '.join(POLICIES)}")
+        known = POLICIES[question]
+        if isinstance(choice, str) and choice not in known:
+            raise UsageError(f"no policy {question}={choice}; there are {', '.join(known)}")
+        made[question] = known[choice]() if isinstance(choice, str) else choice
+    return made

@@ -1,0 +1,94 @@
+"""The arithmetic of Dispatch-10,279, emitted once for every target.
+
+Each sum begins with the bias and takes the products in the order of the inputs, each by one fused
+multiply-add of float32. That is exact arithmetic with one rounding a step, so all targets give the same bits.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I32, I64, Emitter, constant
+from kvrm.isa.execution import SIDE_BITS
+from kvrm.neural.network import SIZES, WIDTH, places
+
+F32 = ir.FloatType()
+
+
+def emit_outputs(e: Emitter, weights: ir.Value, words: ir.Value) -> list[ir.Value]:
+    """The outputs of the last layer for `words`, i32 or lanes of it; `weights` points to the parameters."""
+    values = _embedded(e, weights, words)
+    values += [_bit(e, words, b) for b in SIDE_BITS]
+    last = len(SIZES) - 2
+    for number, (first, biases) in enumerate(places()):
+        sums = [
+            _sum(e, weights, values, first + j * len(values), biases + j) for j in range(SIZES[number + 1])
+        ]
+        values = sums if number == last else [_relu(e, s) for s in sums]
+    return values
+
+
+def emit_decision(e: Emitter, outputs: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
+    """The class (as `words`), the first of the greatest outputs; and its lead over the next one, float32."""
+    best, second, chosen = outputs[0], _lanes(e, outputs[0], float("-inf")), None
+    t = ir.VectorType(I32, best.type.count) if isinstance(best.type, ir.VectorType) else I32
+    chosen = constant(t, 0)
+    for number, output in enumerate(outputs[1:], 1):
+        greater = e.fcmp_ordered(">", output, best)
+        lower = e.select(greater, best, output)
+        second = e.select(e.fcmp_ordered(">", lower, second), lower, second)
+        best = e.select(greater, output, best)
+        chosen = e.select(greater, constant(t, number), chosen)
+    return chosen, e.fsub(best, second)
+
+
+def _embedded(e: Emitter, weights: ir.Value, words: ir.Value) -> list[ir.Value]:
+    """The numbers that the top byte chooses."""
+    if not isinstance(words.type, ir.VectorType):
+        return [_row(e, weights, words, i) for i in range(WIDTH)]
+    lanes = [e.extract_element(words, e.index(k)) for k in range(words.type.count)]
+    found = []
+    for i in range(WIDTH):
+        value = ir.Constant(ir.VectorType(F32, len(lanes)), ir.Undefined)
+        for k, word in enumerate(lanes):
+            value = e.insert_element(value, _row(e, weights, word, i), e.index(k))
+        found.append(value)
+    return found
+
+
+def _row(e: Emitter, weights: ir.Value, word: ir.Value, i: int) -> ir.Value:
+    top = e.zext(e.lshr(word, ir.Constant(I32, 24)), I64)
+    return _parameter(e, weights, e.add(e.mul(top, ir.Constant(I64, 4 * WIDTH)), ir.Constant(I64, 4 * i)))
+
+
+def _parameter(e: Emitter, weights: ir.Value, offset: ir.Value | int) -> ir.Value:
+    value = e.load_at(weights, offset, F32)
+    value.set_metadata("invariant.load", e.module.add_metadata([]))
+    return value
+
+
+def _bit(e: Emitter, words: ir.Value, b: int) -> ir.Value:
+    one = e.and_(e.lshr(words, constant(words.type, b)), constant(words.type, 1))
+    t = ir.VectorType(F32, one.type.count) if isinstance(one.type, ir.VectorType) else F32
+    return e.uitofp(one, t)
+
+
+def _sum(e: Emitter, weights: ir.Value, values: list[ir.Value], first: int, bias: int) -> ir.Value:
+    total = _like(e, values[0], _parameter(e, weights, 4 * bias))
+    for i, value in enumerate(values):
+        weight = _like(e, value, _parameter(e, weights, 4 * (first + i)))
+        total = e.intrinsic("fma", value.type, value, weight, total)
+    return total
+
+
+def _like(e: Emitter, value: ir.Value, scalar: ir.Value) -> ir.Value:
+    return e.splat(scalar, value.type.count) if isinstance(value.type, ir.VectorType) else scalar
+
+
+def _lanes(e: Emitter, value: ir.Value, number: float) -> ir.Value:
+    return _like(e, value, ir.Constant(F32, number))
+
+
+def _relu(e: Emitter, value: ir.Value) -> ir.Value:
+    zero = _lanes(e, value, 0.0)
+    return e.select(e.fcmp_ordered(">", value, zero), value, zero)

@@ -1,0 +1,28 @@
+"""The weights that ship: flat arrays of float32, and beside each a JSON file that tells how it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from kvrm.errors import UsageError
+from kvrm.neural.network import Floats
+
+SHIPPED = Path(__file__).parent
+
+
+def load(name: str, count: int, directory: Path = SHIPPED) -> Floats:
+    """The `count` parameters of a network. Raises UsageError for a file that has something else."""
+    path = directory / f"{name}.npy"
+    try:
+        flat: Floats = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    except ValueError:
+        raise UsageError(f"{path}: not a NumPy array") from None
+    if flat.dtype != np.float32 or flat.shape != (count,):
+        raise UsageError(f"{path}: {flat.shape} of {flat.dtype}, not ({count},) of float32")
+    if not np.isfinite(flat).all():
+        raise UsageError(f"{path}: not all of its numbers are finite")
+    return flat
