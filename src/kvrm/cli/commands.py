@@ -69,6 +69,7 @@ def run(
     stats: Annotated[bool, typer.Option("--stats", help="Print a line of JSON on stderr.")] = False,
     fp_flags: FpFlags = False,
     target: Annotated[str | None, _option("NAME", "Where it runs: cpu, cuda or auto; default cpu.")] = None,
+    policy: Annotated[list[str] | None, _option("QUESTION=NAME", "Who answers it.")] = None,
     lanes: Annotated[int | None, _option("N", "Run N lanes at once, and print a table.", min=1)] = None,
     inputs: Annotated[Path | None, _option("DIR|FILE", "Each lane reads a file, or a line.")] = None,
     outputs: Annotated[Path | None, _directory("Each lane's output goes to a file in DIR.")] = None,
@@ -85,6 +86,7 @@ def run(
         env=env or [],
         fp_flags=fp_flags,
         target=target,
+        policies=policy or [],
     )
     if lanes is None and inputs is None and outputs is None:
         return run_program(program, args or [], options, stats=stats)
@@ -161,7 +163,7 @@ def train(
     out: Annotated[Path, _option("DIR", "Where weights go; ./weights.")] = Path("weights"),
     seed: Annotated[int, _option("N", "The first seed; 0.", min=0)] = 0,
     seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
-    steps: Annotated[int, _option("N", "At most so many steps for each.", min=1)] = 200_000,
+    steps: Annotated[int, _option("N", "At most so many steps for each.", min=1)] = 60_000,
 ) -> int:
     """Train a network until it is right for every word; 1 if it is not."""
     from kvrm.cli.networks import train_network

@@ -17,6 +17,8 @@ class Exit(IntEnum):
     """Bad options, or a program that cannot be loaded."""
     HOST = 70
     """KVRM itself failed; please report it."""
+    MISPLACED = 71
+    """A policy has an instruction where it cannot run."""
     BUDGET = 124
     """`--max-instructions` was reached, as timeout(1) says it."""
     SIGNAL = 128

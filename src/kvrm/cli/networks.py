@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,23 +35,41 @@ def require_network(name: str) -> None:
 def train_network(name: str, directory: Path, seed: int, seeds: int, steps: int) -> int:
     """Train with each seed, write the best weights and how they were made to `directory`."""
     require_network(name)
-    found = {}
-    for number in range(seed, seed + seeds):
-        flat = _watched(number, steps)
-        lead = leads(flat)
-        wrong, least = int((lead <= 0).sum()), float(lead.min())
-        found[number] = (-wrong, least, flat)
-        print(f"seed {number}: {wrong:,} cells wrong, least lead {least:.3f}")
-    best = max(found, key=lambda number: found[number][:2])
-    negative, least, flat = found[best]
+    made: dict[str, object] = {
+        "data": {"cells": CELLS, "classes_sha256": hash_of(classes())},
+        "commit": _commit(),
+    }
+    best = max((_attempt(number, steps) for number in range(seed, seed + seeds)), key=Attempt.rank)
     directory.mkdir(parents=True, exist_ok=True)
-    manifest = {"data": _data(), "commit": _commit(), "seed": best, "steps": steps}
-    _write(directory, network.NAME, flat, manifest | {"wrong_cells": -negative, "least_lead": least})
+    run = {"seed": best.seed, "steps": steps, "wrong_cells": best.wrong, "least_lead": best.least_lead}
+    _write(directory, network.NAME, best.weights, made | run)
     small = train_baseline(seed)
-    manifest = {"data": _data(), "commit": _commit(), "seed": seed}
     answers = baseline.classes_of(small, words_of(np.arange(CELLS, dtype=np.uint32)))
-    _write(directory, baseline.NAME, small, manifest | {"wrong_cells": int((answers != classes()).sum())})
-    return Exit.OK if not negative else Exit.UNPROVED
+    wrong = int((answers != classes()).sum())
+    _write(directory, baseline.NAME, small, made | {"seed": seed, "wrong_cells": wrong})
+    return Exit.UNPROVED if best.wrong else Exit.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What training with one seed gave."""
+
+    seed: int
+    weights: Floats
+    wrong: int
+    least_lead: float
+
+    def rank(self) -> tuple[int, float]:
+        """Greater is better."""
+        return -self.wrong, self.least_lead
+
+
+def _attempt(seed: int, steps: int) -> Attempt:
+    flat = _watched(seed, steps)
+    lead = leads(flat)
+    made = Attempt(seed, flat, int((lead <= 0).sum()), float(lead.min()))
+    print(f"seed {seed}: {made.wrong:,} cells wrong, least lead {made.least_lead:.3f}", flush=True)
+    return made
 
 
 def _watched(seed: int, steps: int) -> Floats:
@@ -65,13 +84,10 @@ def _watched(seed: int, steps: int) -> Floats:
         return train(seed, steps, report)
 
 
-def _data() -> dict[str, object]:
-    return {"cells": len(classes()), "classes_sha256": hash_of(classes())}
-
-
 def _commit() -> str:
-    """The commit that the package is at, or its version where there is no git."""
-    command = ["git", "-C", str(Path(kvrm.__file__).parent), "rev-parse", "HEAD"]
+    """The commit that the package is at, "-dirty" behind it if files differ; its version without git."""
+    package = str(Path(kvrm.__file__).parent)
+    command = ["git", "-C", package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -28,6 +28,7 @@ class Options:
     env: Sequence[str]
     fp_flags: bool
     target: str | None = None
+    policies: Sequence[str] = ()
 
 
 def run_program(program: Path, arguments: Sequence[str], options: Options, *, stats: bool) -> int:
@@ -66,6 +67,7 @@ def make_machine(program: Path, arguments: Sequence[str], options: Options, **mo
         features=None if options.features is None else feature_names(options.features),
         fp_flags=options.fp_flags,
         target=options.target,
+        policies=chosen_policies(options.policies),
         **more,
     )
 
@@ -87,6 +89,17 @@ def environment(settings: Sequence[str]) -> dict[str, str]:
     return variables
 
 
+def chosen_policies(settings: Sequence[str]) -> dict[str, str]:
+    """The policies of `QUESTION=NAME`, each once. Raises `kvrm.UsageError`."""
+    chosen: dict[str, str] = {}
+    for setting in settings:
+        question, given, name = setting.partition("=")
+        if not given or question in chosen:
+            raise kvrm.UsageError(f"--policy {setting}: it is QUESTION=NAME, once for each question")
+        chosen[question] = name
+    return chosen
+
+
 def feature_names(chosen: str) -> frozenset[str]:
     """The features of `NAME,NAME...`, each a feature or a set of them. Raises `kvrm.UsageError`."""
     names: set[str] = set()
@@ -106,6 +119,8 @@ def exit_code(result: kvrm.Result) -> int:
         return (result.exit_code or 0) & 0xFF
     if result.stop is kvrm.Stop.BUDGET:
         return Exit.BUDGET
+    if result.stop is kvrm.Stop.MISPLACED:
+        return Exit.MISPLACED
     if result.stop is kvrm.Stop.OUT_OF_MEMORY:
         return Exit.OUT_OF_MEMORY
     return Exit.SIGNAL + (result.signal or 0)

@@ -18,11 +18,13 @@ class ExitKind(Enum):
     FAULT = "fault"
     BREAKPOINT = "breakpoint"
     CODE_WRITE = "code write"
+    MISPLACED = "misplaced"
+    """The dispatch policy has the instruction in a class, `value`, whose handlers cannot run it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """An engine's exit; `value` is the immediate of SVC and BRK or the address of a code write."""
+    """An engine's exit; `value` is the immediate of SVC and BRK, the address of a code write, or a class."""
 
     kind: ExitKind
     value: int = 0

@@ -4,9 +4,9 @@ A definition says the class of its words (`Definition.execution`). Twenty bits o
 decide it: no two definitions of different classes share them in any of their allocated words, which is
 checked exactly when this table is made.
 
-A word that is not allocated has no definition, and stops as undefined in any class. It goes where allocated
-words go that have its deciding bits, without as few of the last ones as it takes to find some: the class of
-these if they agree, else SYSTEM. Words whose top byte no definition has are SYSTEM.
+A word that is not allocated has no definition, and stops as undefined in any class. It goes where its
+neighbours go: the words with a definition whose deciding bits differ from its own in as few as it takes of
+NEAREST, from the front. If these have several classes, or if no definition has its top byte, it is SYSTEM.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ TOP_BITS = tuple(range(31, 23, -1))
 SIDE_BITS = (23, 22, 21, 20, 19, 16, 15, 14, 13, 12, 11, 10)
 CLASS_BITS = TOP_BITS + SIDE_BITS
 """The bits that decide, highest first."""
+NEAREST = (20, 19, 16, 22, 23, 12, 13, 14, 15, 10, 11, 21)
+"""The side bits in the order in which neighbours may differ: registers, sizes, opcodes, encoding groups."""
 CELLS = 1 << len(CLASS_BITS)
 WORDS_PER_CELL = (1 << 32) // CELLS
 FREE = len(Execution)
@@ -49,7 +51,7 @@ def class_table(bits: tuple[int, ...] = CLASS_BITS) -> Classes:
     DefinitionError names two definitions that differ in class and not in `bits`.
     """
     table = np.full((2,) * len(bits), FREE, np.uint8)
-    for definition in definitions:
+    for definition in _registered():
         for cube in definition.cubes():
             part = table[_projected(cube, bits)]
             if ((part != FREE) & (part != definition.execution)).any():
@@ -62,10 +64,17 @@ def allocated_words() -> npt.NDArray[np.int64]:
     """How many words of each cell definitions allocate, exactly."""
     counts = np.zeros((2,) * len(CLASS_BITS), np.int64)
     decided = sum(1 << b for b in CLASS_BITS)
-    for definition in definitions:
+    for definition in _registered():
         for cube in definition.cubes():
             counts[_projected(cube, CLASS_BITS)] += 1 << 32 - (cube.mask | decided).bit_count()
     return counts.reshape(-1)
+
+
+def _registered() -> list[Definition]:
+    """All definitions, whoever asks first."""
+    import kvrm.isa.a64  # noqa: F401 - importing it registers them
+
+    return definitions
 
 
 def _projected(cube: Cube, bits: tuple[int, ...]) -> tuple[int | slice, ...]:
@@ -90,16 +99,19 @@ def _conflict(definition: Definition, cube: Cube, bits: tuple[int, ...]) -> str:
 @functools.cache
 def classes() -> Classes:
     """The class of each cell: CELLS bytes, read-only."""
-    allocated = class_table()
+    bits = TOP_BITS + NEAREST[::-1]
+    allocated = class_table(bits)
     table = allocated.copy()
-    for dropped in range(1, len(SIDE_BITS) + 1):
-        groups = allocated.reshape(-1, 1 << dropped)
-        lowest, highest = groups.min(axis=1), np.where(groups == FREE, 0, groups).max(axis=1)
-        agreed = np.where((lowest == highest) | (lowest == FREE), lowest, Execution.SYSTEM)
-        table = np.where(table == FREE, np.repeat(agreed, 1 << dropped), table).astype(np.uint8)
+    for differ in range(1, len(NEAREST) + 1):
+        neighbours = allocated.reshape(-1, 1 << differ)
+        lowest, highest = neighbours.min(axis=1), np.where(neighbours == FREE, 0, neighbours).max(axis=1)
+        agreed = np.where((lowest == highest) | (lowest == FREE), lowest, np.uint8(Execution.SYSTEM))
+        table = np.where(table == FREE, agreed.repeat(1 << differ), table)
     table[table == FREE] = Execution.SYSTEM
-    table.flags.writeable = False
-    return table
+    axes = [bits.index(b) for b in CLASS_BITS]
+    ordered = np.ascontiguousarray(table.reshape((2,) * len(bits)).transpose(axes)).reshape(-1)
+    ordered.flags.writeable = False
+    return ordered
 
 
 def execution_of(words: Words) -> Classes:

@@ -88,7 +88,8 @@ class Machine:
     `features` decides what the machine has: "armv8.0", "cortex-a76" (the default), "all", or names such as
     "FEAT_LSE" (`kvrm.isa.features`). `engine` is one of `ENGINES` (default: KVRM_ENGINE, else "tiered").
     `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
-    `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). Raises
+    `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). `policies`
+    says who answers which question, `{"dispatch": "network"}` or a function (docs/networks.md). Raises
     ProgramError and UsageError.
 
     With `lanes` it stands for that many machines which start alike and are run together (docs/lanes.md):
@@ -114,6 +115,7 @@ class Machine:
         fp_flags: bool = False,
         lanes: int | None = None,
         target: str | None = None,
+        policies: Mapping[str, Any] | None = None,
     ) -> None:
         args_of_lanes = stdin_of_lanes = None
         if args and not isinstance(args[0], str | bytes):
@@ -127,8 +129,11 @@ class Machine:
         self.breakpoints: set[int] = set()
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
-        self.engine = _engine_name(engine)
+        self.policies = _named("kvrm.neural.policies:make_policies")(policies) if policies else {}
+        self.engine = _engine_name(engine or ("interpreter" if self.policies else None))
         self.target = _target_name(target)
+        if self.policies and (self.engine, self.target) != ("interpreter", "cpu"):
+            raise UsageError("a dispatch policy is for engine interpreter on target cpu")
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -477,6 +482,8 @@ def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -
     topics, start = trace_switch()
     engines = DEVICE_ENGINES if target == "cuda" else ENGINES
     engine: Any = _named(engines[machine.engine])(state, memory, features)
+    if policy := machine.policies.get("dispatch"):
+        engine.dispatch_by(policy)
     if program:
         engine.prepare()
     if topics - {"sys"}:

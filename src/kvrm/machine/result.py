@@ -31,6 +31,8 @@ class Stop(Enum):
     """The lane has as many private pages as its limit allows."""
     CANCELLED = "cancelled"
     """`cancel` ended the run before anything else did; another run goes on."""
+    MISPLACED = "misplaced"
+    """The dispatch policy has the instruction at pc in a class whose handlers cannot run it."""
 
     @property
     def code(self) -> int:

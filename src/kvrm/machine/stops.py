@@ -34,9 +34,19 @@ def explain(left: Any, pc: int, word_at_pc: Callable[[], int | None]) -> Fields:
         return {"stop": Stop.BRK, "signal": SIGTRAP, "word": word, "message": message}
     if left.kind is ExitKind.FAULT:
         return _explain_fault(left.fault, pc, word)
+    if left.kind is ExitKind.MISPLACED:
+        return _explain_misplaced(left.value, pc, word)
     text = "" if word is None else f"{word:08x}"
     message = f"undefined instruction {text} ({assembly(word, pc)}) at pc {pc:#x}"
     return {"stop": Stop.UNDEFINED, "signal": SIGILL, "word": word, "message": message}
+
+
+def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
+    from kvrm.isa.definition import Execution
+
+    wrong = Execution(chosen).name.lower().replace("_", "/")
+    message = f"the dispatch policy takes {word or 0:08x} ({assembly(word, pc)}) at pc {pc:#x} for {wrong}"
+    return {"stop": Stop.MISPLACED, "word": word, "message": message}
 
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:

@@ -15,7 +15,7 @@ from kvrm.engine import native
 from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
 from kvrm.isa.execution import Classes, Words
 from kvrm.neural.network import COUNT, Floats
-from kvrm.neural.staged import emit_decision, emit_outputs
+from kvrm.neural.staged import emit_decision, emit_outputs, loaded_again
 
 LANES = 16
 """Words at a time."""
@@ -70,7 +70,7 @@ def _text() -> str:
         at = e.mul(i, ir.Constant(I64, LANES))
         four = e.mul(at, ir.Constant(I64, 4))
         some = e.load_at(words, four, ir.VectorType(I32, LANES), align=4)
-        chosen, margin = emit_decision(e, emit_outputs(e, weights, some))
+        chosen, margin = emit_decision(e, emit_outputs(e, loaded_again(e, weights, i), some))
         e.store_at(e.trunc(chosen, ir.VectorType(I8, LANES)), classes, at, align=1)
         e.store_at(margin, margins, four, align=4)
     e.ret_void()

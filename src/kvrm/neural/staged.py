@@ -42,6 +42,14 @@ def emit_decision(e: Emitter, outputs: list[ir.Value]) -> tuple[ir.Value, ir.Val
     return chosen, e.fsub(best, second)
 
 
+def loaded_again(e: Emitter, weights: ir.Value, i: ir.Value) -> ir.Value:
+    """`weights` in round `i`, 64 bits below 2^40, of a loop: the optimiser cannot load all of them before it.
+
+    They would not fit the registers, and be stored and loaded again.
+    """
+    return e.at(weights, e.lshr(i, ir.Constant(I64, 40)))
+
+
 def _embedded(e: Emitter, weights: ir.Value, words: ir.Value) -> list[ir.Value]:
     """The numbers that the top byte chooses."""
     if not isinstance(words.type, ir.VectorType):

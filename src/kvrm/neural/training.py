@@ -21,7 +21,7 @@ POOL = 1 << 14
 """At least so many cells are those that three quarters of a batch come from: the ones with the least lead."""
 EASY = 3.0
 """A lead with which a cell leaves the pool."""
-LEAD = 1.0
+LEAD = 2.0
 """Training ends when no cell leads by less."""
 LOOK = 500
 """Steps between two evaluations of all cells."""

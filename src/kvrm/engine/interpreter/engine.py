@@ -9,6 +9,7 @@ from collections.abc import Set
 from dataclasses import replace
 from mmap import mmap
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
@@ -21,6 +22,9 @@ from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot, untagged
 from kvrm.memory.pages import anonymous, host_address
+
+if TYPE_CHECKING:
+    from kvrm.engine.interpreter.dispatch import Dispatch, Policy
 
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
@@ -62,6 +66,9 @@ class Interpreter:
 
     While `trace` is a list, the addresses of all instructions that retire are added to it.
 
+    With `dispatch_by`, a policy is asked for the class of each word when its page is predecoded, and only
+    handlers of that class can run the word. One that they cannot run is an exit.
+
     `slice`, `ready`, `ran` and `resume` are for somebody else who enters native code
     (`kvrm.engine.lane_loop`), and comes back when that leaves for what it does not know.
     """
@@ -73,6 +80,7 @@ class Interpreter:
         self.trace: list[int] | None = None
         self._library = library()
         self._reference = Reference(state, memory, features)
+        self._dispatch: Dispatch | None = None
         self._code = PageTable()
         self._slots: dict[int, int] = {}
         self._chunks: list[mmap] = []
@@ -83,6 +91,12 @@ class Interpreter:
         self._version = 0
         self._first = self._library.undecoded
         state.set(layout.PAGE_TABLE, memory.table_address)
+
+    def dispatch_by(self, policy: Policy) -> None:
+        """Have a policy decide which handlers may run a word; before anything runs."""
+        from kvrm.engine.interpreter.dispatch import Dispatch
+
+        self._dispatch = Dispatch(policy, self._memory, self._features)
 
     def prepare(self) -> list[str]:
         """Compile the handlers of all code that is mapped now, rather than one by one as they are met.
@@ -207,7 +221,7 @@ class Interpreter:
         s = self._state
         if self._version != self._library.version:
             self._version = self._library.version
-            self._tables = self._library.tables(self._features)
+            self._tables = self._library.tables(self._features, self._dispatch is not None)
             for offset, address in self._tables.addresses.items():
                 s.set(offset, address)
 
@@ -234,6 +248,8 @@ class Interpreter:
 
     def _step(self) -> Exit | None:
         """One instruction on the reference engine."""
+        if self._dispatch is not None and (left := self._dispatch.refused(self._state.pc)) is not None:
+            return left
         pc, fpcr, began = self._state.pc, self._state.system(System.FPCR), perf_counter()
         left = self._reference.step()
         retires = left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE)
@@ -247,7 +263,14 @@ class Interpreter:
     def _new_handler(self, word: int) -> Exit | None:
         self._library.ensure_words([word])
         # compared with what this engine used, because another thread may have added the handler meanwhile
-        return Exit(ExitKind.UNDEFINED) if self._library.version == self._version else None
+        if self._library.version != self._version:
+            return None
+        if self._dispatch is None:
+            return Exit(ExitKind.UNDEFINED)
+        if (left := self._dispatch.refused(self._state.pc)) is not None:
+            return left
+        self._reset(self._state.pc >> 12)  # the word was written after its page was predecoded
+        return None
 
     # -- predecoded pages ------------------------------------------------------------------------------------
     def _pc_of(self, ip: int) -> int:
@@ -285,6 +308,8 @@ class Interpreter:
         base = self._slots[page]
         ctypes.memset(base, 0, PAGE_BYTES)
         self._library.lay_out(base, page << 12, self._first, self._library.next_page)
+        if self._dispatch is not None:
+            self._dispatch.place(page, base)
         for address in self._breaks:
             if address >> 12 == page:
                 slot = ctypes.c_uint64.from_address(base + (address & PAGE - 1) * SLOT_PER_PC)

@@ -28,6 +28,7 @@ from pathlib import Path
 from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.interpreter.segment import Segment, Variant
+from kvrm.engine.interpreter.slots import KEYS
 from kvrm.isa.features import allocates
 from kvrm.machine import state as layout
 
@@ -35,7 +36,6 @@ log = logging.getLogger("kvrm")
 
 BATCH = 48
 """Handlers per segment: enough to share LLVM's fixed cost, few enough to spread over cores."""
-KEYS = 1 << 11
 RUNTIME = "runtime"
 
 
@@ -69,6 +69,7 @@ class Library:
         self._seen: set[str] = set()
         self._on_disk: dict[Variant, str] = {}
         self._rows: list[tuple[int, int, int, int]] = []
+        self._variants: list[Variant] = []
         self._features: list[str] = []
         self._decoders = array("Q")
         self._use_disk = not native.dumps()
@@ -86,12 +87,16 @@ class Library:
         self.breakpoint = self._loader.address("breakpoint")
         self.untranslated = self._loader.address("untranslated")
 
-    def tables(self, features: frozenset[str]) -> Tables:
-        """The decode tables of a machine with these features; they are new whenever `version` is."""
+    def tables(self, features: frozenset[str], by_class: bool = False) -> Tables:
+        """The decode tables of a machine with these features; they are new whenever `version` is.
+
+        With `by_class`, each execution class has its own buckets, that of class 0 first.
+        """
         with self._lock:
-            if features not in self._tables:
-                self._tables[features] = self._make_tables(features)
-            return self._tables[features]
+            chosen = (features, by_class)
+            if chosen not in self._tables:
+                self._tables[chosen] = self._make_tables(*chosen)
+            return self._tables[chosen]
 
     def ensure(self, variants: Iterable[Variant], purpose: str = "") -> None:
         """Load or compile those that are not there yet; `purpose` is logged if any are compiled."""
@@ -165,6 +170,7 @@ class Library:
             return
         table = self._loader.address(f"table_{segment.name}")
         decoders = array("Q", ctypes.string_at(table, 8 * len(segment.variants)))
+        self._variants += segment.variants
         self._features += segment.features
         known = len(self._decoders)
         for key, mask, value, number in struct.iter_unpack("4I", segment.rows):
@@ -174,21 +180,30 @@ class Library:
         self._decoders = self._decoders + decoders
 
     def _refresh(self) -> None:
-        self._tables: dict[frozenset[str], Tables] = {}
+        self._tables: dict[tuple[frozenset[str], bool], Tables] = {}
         self.version += 1
 
-    def _make_tables(self, features: frozenset[str]) -> Tables:
+    def _make_tables(self, features: frozenset[str], by_class: bool) -> Tables:
         allocated = [allocates(features, f) for f in self._features]
-        bucketed: list[list[int]] = [[] for _ in range(KEYS)]
+        count, classes = _classes_of(self._variants) if by_class else (1, [0] * len(allocated))
+        bucketed: list[list[int]] = [[] for _ in range(count * KEYS)]
         for key, mask, value, number in self._rows:
             if allocated[number]:
-                bucketed[key] += (mask, value, number)
+                bucketed[classes[number] * KEYS + key] += (mask, value, number)
         buckets, candidates = array("I"), array("I")
         for rows in bucketed:
             first = len(candidates) // 3
             candidates.extend(rows)
             buckets.extend((first, len(candidates) // 3))
         return Tables(buckets, candidates, self._decoders)
+
+
+def _classes_of(variants: Iterable[Variant]) -> tuple[int, list[int]]:
+    """How many execution classes there are, and that of each variant."""
+    from kvrm.isa.a64 import definition_of
+    from kvrm.isa.definition import Execution
+
+    return len(Execution), [int(definition_of(key).execution) for key, _ in variants]
 
 
 def _build_runtime() -> Segment:

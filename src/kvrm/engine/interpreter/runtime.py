@@ -14,6 +14,8 @@ from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Callee, Fu
 from kvrm.engine.interpreter.answers import answer
 from kvrm.engine.interpreter.memory import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import (
+    CLASS,
+    KEYS,
     OPERANDS,
     PAGE_SLOTS,
     PLAIN_OFFSET,
@@ -194,9 +196,11 @@ def _undecoded(module: ir.Module) -> None:
 
 
 def _search(f: Function, word: ir.Value) -> ir.Value:
-    """The address of the decoder of `word`; leaves with HANDLER if there is none yet."""
+    """The decoder of `word` among those of the slot's class; leaves with HANDLER if there is none yet."""
     e = f.e
-    bucket = e.shl(e.zext(e.lshr(word, ir.Constant(I32, BUCKET_SHIFT)), I64), ir.Constant(I64, 3))
+    key = e.lshr(word, ir.Constant(I32, BUCKET_SHIFT))
+    first_of_class = e.mul(e.load_at(f.ip, CLASS, I32), ir.Constant(I32, KEYS))
+    bucket = e.shl(e.zext(e.add(first_of_class, key), I64), ir.Constant(I64, 3))
     buckets = e.load_at(f.state, layout.BUCKETS, PTR)
     first = e.load_at(buckets, bucket, I32)
     last = e.load_at(e.at(buckets, 4), bucket, I32)

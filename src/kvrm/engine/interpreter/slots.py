@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 SLOT = 32
-"""Bytes of a predecoded slot: the handler's address, then operands. An undecoded slot holds its pc there."""
-OPERANDS = 8
+"""Bytes of a predecoded slot: the handler's address, then operands. An undecoded slot holds its pc there, and
+behind it the number of the execution class whose handlers may run it; 0 where classes are not told apart."""
+OPERANDS, CLASS = 8, 16
 OPERAND_BYTES = SLOT - OPERANDS
 PAGE_SLOTS = 1025
 """Slots of a page: one per word and one that goes on to the next page."""
@@ -18,6 +19,8 @@ PLAIN_PER_PC = 2
 PAGE_BYTES = 41 * 1024
 """Distance between the slots of two pages."""
 
+KEYS = 1 << 11
+"""Buckets of candidates for each class: bits 31:21 of a word."""
 NO_CODE = 8 * ((1 << 27) - 1)
 """Offset in the code table of the page that never has code: the last one of the address space."""
 

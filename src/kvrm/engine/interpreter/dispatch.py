@@ -1,0 +1,52 @@
+"""Dispatch by a policy: which handlers may run a word is decided once, when its page is predecoded."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.interpreter.slots import CLASS, SLOT
+from kvrm.errors import UsageError
+from kvrm.isa.a64 import definition_for
+from kvrm.isa.definition import Execution
+from kvrm.isa.features import allocates
+from kvrm.memory import PAGE, GuestFault, Memory, untagged
+
+Policy = Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]]
+"""The execution class of each of n words (`kvrm.neural.policies`); a function of the word alone."""
+
+
+class Dispatch:
+    """A policy's classes of the code in `memory`, on a machine with these features."""
+
+    def __init__(self, policy: Policy, memory: Memory, features: frozenset[str]) -> None:
+        self._policy, self._memory, self._features = policy, memory, features
+
+    def place(self, page: int, base: int) -> None:
+        """Tell the slots at `base`, none decoded, the classes of the words of a page."""
+        words = np.frombuffer(self._memory.peek(page * PAGE, PAGE), np.uint32)
+        raw = (ctypes.c_uint8 * (len(words) * SLOT)).from_address(base)
+        slots = np.frombuffer(memoryview(raw), np.uint32).reshape(len(words), SLOT // 4)
+        slots[:, CLASS // 4] = self._classes(words)
+
+    def refused(self, pc: int) -> Exit | None:
+        """Why no handler can run what is at `pc`; None if one of its class can, or if nothing is there."""
+        try:
+            word = int.from_bytes(self._memory.peek(untagged(pc), 4), "little")
+        except GuestFault:
+            return None
+        definition = definition_for(word)
+        if definition is None or not allocates(self._features, definition.feature):
+            return Exit(ExitKind.UNDEFINED)
+        chosen = int(self._classes(np.array([word], np.uint32))[0])
+        return None if chosen == definition.execution else Exit(ExitKind.MISPLACED, chosen)
+
+    def _classes(self, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+        found = self._policy(words)
+        if found.shape != words.shape or found.dtype != np.uint8 or found.max() >= len(Execution):
+            raise UsageError("a dispatch policy gives each word a class below 7, as uint8")
+        return found

@@ -1,0 +1,149 @@
+"""Dispatch by a policy: right weights change nothing, wrong ones stop the guest and never mislead it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kvrm
+from kvrm.isa.definition import Execution
+from kvrm.isa.execution import Classes, Words, execution_of
+from kvrm.neural.host import HostNetwork
+from kvrm.neural.network import COUNT, NAME, random_weights
+from kvrm.neural.weights import load
+
+GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
+PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
+CODE = bytes.fromhex("0008c19a010000d4")  # udiv x0, x0, x1; svc #0
+
+
+def run(program: str, policy: object | None) -> kvrm.Result:
+    policies = {} if policy is None else {"dispatch": policy}
+    machine = kvrm.Machine(
+        GUESTS / program,
+        args=PROGRAMS[program],
+        stdin=b"(1 + 2) * 3\n",
+        engine="interpreter",
+        policies=policies,
+    )
+    return machine.run(max_instructions=20_000_000)
+
+
+def bare(policy: object, code: bytes = CODE) -> kvrm.Machine:
+    machine = kvrm.Machine(policies={"dispatch": policy})
+    machine.write_memory(0x1000, code)
+    machine.set_pc(0x1000)
+    machine.x[0], machine.x[1] = 42, 5
+    return machine
+
+
+@pytest.mark.parametrize("policy", ["network", "table", "oracle"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_right_policy_changes_nothing(program: str, policy: str) -> None:
+    plain, dispatched = run(program, None), run(program, policy)
+    assert dispatched.stop is plain.stop is kvrm.Stop.EXIT
+    for name in ("retired", "exit_code", "stdout", "stderr", "pc"):
+        assert getattr(dispatched, name) == getattr(plain, name)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_random_weights_stop_and_never_mislead(program: str, seed: int) -> None:
+    """What the guest has done until then is what it does without a policy."""
+    result = run(program, HostNetwork(random_weights(seed)).classes)
+    assert result.stop is kvrm.Stop.MISPLACED
+    assert result.message.startswith("the dispatch policy takes ")
+    plain = kvrm.Machine(
+        GUESTS / program, args=PROGRAMS[program], stdin=b"(1 + 2) * 3\n", engine="interpreter"
+    )
+    same = plain.run(max_instructions=result.retired)
+    assert (result.retired, result.pc, result.stdout) == (same.retired, same.pc, same.stdout)
+
+
+def test_the_word_that_is_misplaced_does_not_run() -> None:
+    def logical(words: Words) -> Classes:
+        return np.full(words.shape, Execution.LOGICAL, np.uint8)
+
+    machine = bare(logical)
+    result = machine.run(max_instructions=10)
+    assert result.stop is kvrm.Stop.MISPLACED and result.retired == 0 and machine.x[0] == 42
+    assert result.word == 0x9AC10800 and result.pc == 0x1000 and result.signal is None
+    assert "udiv" in result.message and result.message.endswith("for logical")
+
+
+def test_nor_does_it_behind_a_breakpoint() -> None:
+    machine = bare(lambda words: np.zeros(words.shape, np.uint8))
+    machine.breakpoints = {0x1000}
+    assert machine.run(max_instructions=1).stop is kvrm.Stop.MISPLACED
+    assert machine.x[0] == 42
+
+
+def test_a_word_without_a_definition_is_undefined_in_any_class() -> None:
+    for work in Execution:
+        machine = bare(lambda words, w=work: np.full(words.shape, w, np.uint8), bytes(4))
+        assert machine.run(max_instructions=1).stop in (kvrm.Stop.UNDEFINED, kvrm.Stop.MISPLACED)
+        machine = bare(lambda words, w=work: np.full(words.shape, w, np.uint8), b"\xff" * 4)
+        assert machine.run(max_instructions=1).stop is kvrm.Stop.UNDEFINED
+
+
+def test_code_is_asked_about_once_and_again_when_it_was_written() -> None:
+    """Ten rounds of a loop ask nothing new; IC IVAU on the page does."""
+    asked: list[int] = []
+
+    def policy(words: Words) -> Classes:
+        asked.append(len(words))
+        return execution_of(words)
+
+    # loop: subs x0, x0, #1; b.ne loop; ic ivau, x1; isb; svc #0
+    code = bytes.fromhex("000400f1e1ffff5421750bd5df3f03d5010000d4")
+    machine = bare(policy, code)
+    machine.x[0], machine.x[1] = 10, 0x1000
+    assert machine.run(max_instructions=100).stop is kvrm.Stop.SYSCALL
+    assert asked == [1024, 1024]
+
+
+def test_code_that_was_written_without_saying_so_still_gets_its_class() -> None:
+    """A word that was never decoded may change; its page is looked at again."""
+    # str w2, [x1]; (here the word at x1, first udf); svc #0
+    code = bytes.fromhex("220000b900000000010000d4")
+    machine = bare("network", code)
+    machine.x[1], machine.x[2] = 0x1004, 0x9AC00800  # udiv x0, x0, x0
+    assert machine.run(max_instructions=100).stop is kvrm.Stop.SYSCALL
+    assert machine.x[0] == 1
+
+
+def test_one_weight_can_stop_a_program() -> None:
+    """The bias of one class so high that it always wins."""
+    flat = load(NAME, COUNT).copy()
+    flat[-1] = 1e6
+    result = run("hello", HostNetwork(flat).classes)
+    assert result.stop is kvrm.Stop.MISPLACED and result.message.endswith("for system")
+
+
+def test_lanes_have_the_policy_of_their_machine() -> None:
+    machine = kvrm.Machine(GUESTS / "hello", policies={"dispatch": "network"}, lanes=3)
+    assert machine.run().stops == {kvrm.Stop.EXIT: 3}
+    machine = kvrm.Machine(GUESTS / "hello", policies={"dispatch": "random"}, lanes=3)
+    assert machine.run().stops == {kvrm.Stop.MISPLACED: 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"policies": {"dispatch": "best"}}, "no policy dispatch=best; there are rule, table, network"),
+        ({"policies": {"loops": "rule"}}, "no policies for 'loops'; there are some for dispatch"),
+        ({"policies": {"dispatch": "table"}, "engine": "tiered"}, "is for engine interpreter"),
+        ({"policies": {"dispatch": "table"}, "target": "cuda"}, "on target cpu"),
+    ],
+)
+def test_what_cannot_be_asked_for(options: dict[str, object], message: str) -> None:
+    with pytest.raises(kvrm.UsageError, match=message):
+        kvrm.Machine(**options)
+
+
+def test_a_policy_that_gives_no_classes() -> None:
+    machine = bare(lambda words: np.full(words.shape, 7, np.uint8))
+    with pytest.raises(kvrm.UsageError, match="a class below 7"):
+        machine.run(max_instructions=1)
