@@ -29,6 +29,11 @@ class Execution(IntEnum):
     EXTEND_SHIFT = 5
     SYSTEM = 6
 
+    @property
+    def label(self) -> str:
+        """For people: `load/store`."""
+        return self.name.lower().replace("_", "/")
+
 
 class DefinitionError(Exception):
     """A mistake in a definition; the message begins with file:line."""

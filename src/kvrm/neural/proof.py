@@ -83,7 +83,7 @@ def prove(flat: Floats) -> Certificate:
         least_lead=float(np.where(chosen == wanted, leads, -leads).min()),
         largest_error=error,
         undecided=int((slack <= 0).sum()) * WORDS_PER_CELL,
-        histogram={c.name.lower(): int(n) for c, n in zip(Execution, counts, strict=True)},
+        histogram={work.label: int(n) for work, n in zip(Execution, counts, strict=True)},
     )
 
 
