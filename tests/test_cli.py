@@ -79,7 +79,17 @@ def test_arguments_behind_the_program_are_the_guests(examples: Path) -> None:
 def test_stats_is_one_line_of_json(examples: Path, engine: str) -> None:
     done = kvrm("run", "--engine", engine, "--stats", examples / "hello")
     stats = json.loads(done.stderr)
-    assert stats.keys() == {"retired", "seconds", "ips", "stop", "instructions", "time", "regions", "calls"}
+    assert stats.keys() == {
+        "retired",
+        "seconds",
+        "ips",
+        "stop",
+        "instructions",
+        "time",
+        "regions",
+        "calls",
+        "policies",
+    }
     assert (stats["retired"], stats["stop"]) == (8, "exit")
     assert sum(stats["instructions"].values()) == 8
     assert sum(stats["time"].values()) == pytest.approx(stats["seconds"], abs=1e-4)

@@ -82,10 +82,12 @@ def test_nor_does_it_behind_a_breakpoint() -> None:
 
 def test_a_word_without_a_definition_is_undefined_in_any_class() -> None:
     for work in Execution:
-        machine = bare(lambda words, w=work: np.full(words.shape, w, np.uint8), bytes(4))
-        assert machine.run(max_instructions=1).stop in (kvrm.Stop.UNDEFINED, kvrm.Stop.MISPLACED)
         machine = bare(lambda words, w=work: np.full(words.shape, w, np.uint8), b"\xff" * 4)
         assert machine.run(max_instructions=1).stop is kvrm.Stop.UNDEFINED
+        # UDF has a definition
+        machine = bare(lambda words, w=work: np.full(words.shape, w, np.uint8), bytes(4))
+        stop = kvrm.Stop.UNDEFINED if work is Execution.SYSTEM else kvrm.Stop.MISPLACED
+        assert machine.run(max_instructions=1).stop is stop
 
 
 def test_code_is_asked_about_once_and_again_when_it_was_written() -> None:
@@ -120,6 +122,12 @@ def test_one_weight_can_stop_a_program() -> None:
     flat[-1] = 1e6
     result = run("hello", HostNetwork(flat).classes)
     assert result.stop is kvrm.Stop.MISPLACED and result.message.endswith("for system")
+
+
+def test_what_the_policy_was_asked_is_counted() -> None:
+    machine = bare("network")
+    machine.run(max_instructions=1)
+    assert machine.policies["dispatch"].words == 1024 and machine.policies["dispatch"].seconds > 0
 
 
 def test_lanes_have_the_policy_of_their_machine() -> None:

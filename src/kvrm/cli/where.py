@@ -30,6 +30,7 @@ def explain(what: str) -> int:
     if place:
         print(f"at          {place}")
     print(f"name        {definition.name}")
+    print(f"class       {definition.execution.label}")
     print(f"defined in  {_reachable(definition.source)}")
     print(f"encoding    {definition.diagram.text}")
     print("\n" + diagram(decoded))

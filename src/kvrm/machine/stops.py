@@ -44,8 +44,8 @@ def explain(left: Any, pc: int, word_at_pc: Callable[[], int | None]) -> Fields:
 def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
     from kvrm.isa.definition import Execution
 
-    wrong = Execution(chosen).name.lower().replace("_", "/")
-    message = f"the dispatch policy takes {word or 0:08x} ({assembly(word, pc)}) at pc {pc:#x} for {wrong}"
+    what = f"{word or 0:08x} ({assembly(word, pc)}) at pc {pc:#x}"
+    message = f"the dispatch policy takes {what} for {Execution(chosen).label}"
     return {"stop": Stop.MISPLACED, "word": word, "message": message}
 
 

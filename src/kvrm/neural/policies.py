@@ -6,6 +6,7 @@ policy says, or not at all (docs/networks.md).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -16,6 +17,21 @@ from kvrm.isa.execution import Classes, Words, classes, execution_of
 
 Policy = Callable[[Words], Classes]
 """The class (uint8) of each of n words (uint32)."""
+
+
+class Counted:
+    """A policy that counts what it is asked: `words`, and the `seconds` that answers took."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy, self.words, self.seconds = policy, 0, 0.0
+
+    def __call__(self, words: Words) -> Classes:
+        """The policy's answer."""
+        began = time.perf_counter()
+        answer = self._policy(words)
+        self.seconds += time.perf_counter() - began
+        self.words += len(words)
+        return answer
 
 
 def rule(words: Words) -> Classes:
@@ -76,7 +92,7 @@ POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
 """For each question, names and what makes the policy."""
 
 
-def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Policy]:
+def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Counted]:
     """The policy for each question, given by name or as a function. Raises UsageError."""
     made = {}
     for question, choice in chosen.items():
@@ -85,5 +101,5 @@ def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Policy]:
         known = POLICIES[question]
         if isinstance(choice, str) and choice not in known:
             raise UsageError(f"no policy {question}={choice}; there are {', '.join(known)}")
-        made[question] = known[choice]() if isinstance(choice, str) else choice
+        made[question] = Counted(known[choice]() if isinstance(choice, str) else choice)
     return made
