@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import device_on_host
 import kvrm
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, execution_of
@@ -31,8 +32,8 @@ def run(program: str, policy: object | None) -> kvrm.Result:
     return machine.run(max_instructions=20_000_000)
 
 
-def bare(policy: object, code: bytes = CODE) -> kvrm.Machine:
-    machine = kvrm.Machine(policies={"dispatch": policy})
+def bare(policy: object, code: bytes = CODE, **more: object) -> kvrm.Machine:
+    machine = kvrm.Machine(policies={"dispatch": policy}, **more)
     machine.write_memory(0x1000, code)
     machine.set_pc(0x1000)
     machine.x[0], machine.x[1] = 42, 5
@@ -143,7 +144,6 @@ def test_lanes_have_the_policy_of_their_machine() -> None:
         ({"policies": {"dispatch": "best"}}, "no policy dispatch=best; there are rule, table, network"),
         ({"policies": {"loops": "rule"}}, "no policies for 'loops'; there are some for dispatch"),
         ({"policies": {"dispatch": "table"}, "engine": "tiered"}, "is for engine interpreter"),
-        ({"policies": {"dispatch": "table"}, "target": "cuda"}, "on target cpu"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, object], message: str) -> None:
@@ -155,3 +155,32 @@ def test_a_policy_that_gives_no_classes() -> None:
     machine = bare(lambda words: np.full(words.shape, 7, np.uint8))
     with pytest.raises(kvrm.UsageError, match="a class below 7"):
         machine.run(max_instructions=1)
+
+
+# -- target cuda -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=device_on_host.PLACES)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    device_on_host.use(request.param, monkeypatch)
+
+
+@pytest.mark.usefixtures("place")
+class TestOnTheDevice:
+    def test_a_right_policy_changes_nothing(self) -> None:
+        machine = bare("network", target="cuda")
+        assert machine.run(max_instructions=10).stop is kvrm.Stop.SYSCALL and machine.x[0] == 8
+
+    def test_a_misplaced_word_does_not_run(self) -> None:
+        machine = bare(lambda words: np.zeros(words.shape, np.uint8), target="cuda")
+        result = machine.run(max_instructions=10)
+        assert result.stop is kvrm.Stop.MISPLACED and result.retired == 0 and machine.x[0] == 42
+        assert "udiv" in result.message and result.message.endswith("for arithmetic")
+
+    def test_lanes(self) -> None:
+        for policy, stop in (("network", kvrm.Stop.EXIT), ("random", kvrm.Stop.MISPLACED)):
+            machine = kvrm.Machine(GUESTS / "hello", policies={"dispatch": policy}, lanes=40, target="cuda")
+            results = machine.run()
+            assert results.stops == {stop: 40}
+            if stop is kvrm.Stop.EXIT:
+                assert results.stdout[39] == b"Hello from AArch64.\n"

@@ -132,8 +132,8 @@ class Machine:
         self.policies = _named("kvrm.neural.policies:make_policies")(policies) if policies else {}
         self.engine = _engine_name(engine or ("interpreter" if self.policies else None))
         self.target = _target_name(target)
-        if self.policies and (self.engine, self.target) != ("interpreter", "cpu"):
-            raise UsageError("a dispatch policy is for engine interpreter on target cpu")
+        if self.policies and self.engine != "interpreter":
+            raise UsageError("a dispatch policy is for engine interpreter")
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.slots import CLASS, SLOT
 from kvrm.errors import UsageError
-from kvrm.isa.a64 import definition_for
+from kvrm.isa.a64 import decode_many, definition_for, definitions
 from kvrm.isa.definition import Execution
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE, GuestFault, Memory, untagged
@@ -20,18 +20,34 @@ Policy = Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]]
 """The execution class of each of n words (`kvrm.neural.policies`); a function of the word alone."""
 
 
+def classes_of(policy: Policy, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+    """What a policy answers. Raises UsageError if these are no classes."""
+    found = policy(words)
+    if found.shape != words.shape or found.dtype != np.uint8 or found.max() >= len(Execution):
+        raise UsageError("a dispatch policy gives each word a class below 7, as uint8")
+    return found
+
+
+def misplaced(policy: Policy, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Which of n words have a definition, but of another class than the policy says."""
+    found, chosen = decode_many(words), classes_of(policy, words)
+    own = np.array([d.execution for d in definitions], np.uint8)[found]
+    wrong: npt.NDArray[np.bool_] = (found >= 0) & (own != chosen)
+    return wrong
+
+
 class Dispatch:
     """A policy's classes of the code in `memory`, on a machine with these features."""
 
     def __init__(self, policy: Policy, memory: Memory, features: frozenset[str]) -> None:
-        self._policy, self._memory, self._features = policy, memory, features
+        self.policy, self._memory, self._features = policy, memory, features
 
     def place(self, page: int, base: int) -> None:
         """Tell the slots at `base`, none decoded, the classes of the words of a page."""
         words = np.frombuffer(self._memory.peek(page * PAGE, PAGE), np.uint32)
         raw = (ctypes.c_uint8 * (len(words) * SLOT)).from_address(base)
         slots = np.frombuffer(memoryview(raw), np.uint32).reshape(len(words), SLOT // 4)
-        slots[:, CLASS // 4] = self._classes(words)
+        slots[:, CLASS // 4] = classes_of(self.policy, words)
 
     def refused(self, pc: int) -> Exit | None:
         """Why no handler can run what is at `pc`; None if one of its class can, or if nothing is there."""
@@ -42,11 +58,5 @@ class Dispatch:
         definition = definition_for(word)
         if definition is None or not allocates(self._features, definition.feature):
             return Exit(ExitKind.UNDEFINED)
-        chosen = int(self._classes(np.array([word], np.uint32))[0])
+        chosen = int(classes_of(self.policy, np.array([word], np.uint32))[0])
         return None if chosen == definition.execution else Exit(ExitKind.MISPLACED, chosen)
-
-    def _classes(self, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-        found = self._policy(words)
-        if found.shape != words.shape or found.dtype != np.uint8 or found.max() >= len(Execution):
-            raise UsageError("a dispatch policy gives each word a class below 7, as uint8")
-        return found

@@ -265,12 +265,14 @@ class Interpreter:
         # compared with what this engine used, because another thread may have added the handler meanwhile
         if self._library.version != self._version:
             return None
-        if self._dispatch is None:
-            return Exit(ExitKind.UNDEFINED)
-        if (left := self._dispatch.refused(self._state.pc)) is not None:
-            return left
-        self._reset(self._state.pc >> 12)  # the word was written after its page was predecoded
-        return None
+        return Exit(ExitKind.UNDEFINED) if self._dispatch is None else self._refused(self._dispatch)
+
+    def _refused(self, dispatch: Dispatch) -> Exit | None:
+        """Why the word at pc does not run; None if it was written after its page was predecoded."""
+        left = dispatch.refused(self._state.pc)
+        if left is None:
+            self._code_written(self._state.pc)
+        return left
 
     # -- predecoded pages ------------------------------------------------------------------------------------
     def _pc_of(self, ip: int) -> int:

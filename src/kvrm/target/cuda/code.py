@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from kvrm import cache
 from kvrm.engine import native
+from kvrm.engine.interpreter.dispatch import Policy, misplaced
 from kvrm.engine.interpreter.library import variants_of
 from kvrm.engine.interpreter.slots import OPERANDS, PAGE_SLOTS, SLOT
 from kvrm.engine.translator.region import Region
@@ -31,6 +32,8 @@ log = logging.getLogger("kvrm")
 
 REGISTERS = 64
 """Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
+UNALLOCATED, MISPLACED = -1, -2
+"""In place of a variant's number."""
 LARGEST_CACHE = 512 << 20
 """Bytes of compiled code that are kept on disk; what was written longest ago goes first."""
 
@@ -40,6 +43,7 @@ Ids = npt.NDArray[np.uint32]
 class Code:
     """The code in `pages`, page numbers to contents, for machines with these features.
 
+    Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so.
     `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`). Compiled code is cached on disk,
     named by a hash of all that it depends on.
     """
@@ -51,6 +55,7 @@ class Code:
         features: frozenset[str],
         regions: Sequence[Region] = (),
         breakpoints: frozenset[int] = frozenset(),
+        dispatch: Policy | None = None,
     ) -> None:
         self._gpu = gpu
         self._pages = sorted(pages)
@@ -71,7 +76,10 @@ class Code:
         self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
         self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS, SLOT), np.uint8)
         code = np.frombuffer(text, np.uint32).reshape(-1, PAGE // 4)
-        for page, *rows in zip(self._pages, code, self._variants_of(code), strict=True):
+        which = self._variants_of(code)
+        if dispatch is not None:
+            which[misplaced(dispatch, code.reshape(-1)).reshape(code.shape)] = MISPLACED
+        for page, *rows in zip(self._pages, code, which, strict=True):
             self._fill(page, *rows)
         self.slots = gpu.upload(self._slots)
         self.breakpoints: frozenset[int] = frozenset()
@@ -106,14 +114,14 @@ class Code:
         return self._slots[:, :8].view(np.uint32)
 
     def _variants_of(self, code: Ids) -> npt.NDArray[np.int32]:
-        """The number of each word's variant, -1 where there is none."""
+        """The number of each word's variant, UNALLOCATED where there is none."""
         numbers = {v: i for i, v in enumerate(self.variants)}
         words, where = np.unique(code, return_inverse=True)
-        which = np.full(len(words), -1, np.int32)
+        which = np.full(len(words), UNALLOCATED, np.int32)
         for i, index in enumerate(decode_many(words).tolist()):
             if index >= 0:
                 d = definitions[index]
-                which[i] = numbers.get((d.key, d.statics_of(int(words[i]))), -1)
+                which[i] = numbers.get((d.key, d.statics_of(int(words[i]))), UNALLOCATED)
         return which[where].reshape(code.shape)
 
     def _fill(self, page: int, words: Ids, which: npt.NDArray[np.int32]) -> None:
@@ -121,6 +129,7 @@ class Code:
         mine = self._slots[first : first + PAGE_SLOTS]
         ids = mine[:, :8].view(np.uint32)
         ids[:] = kernel.UNDEFINED
+        ids[:-1][which == MISPLACED] = kernel.MISSING
         self._predecode(which.ctypes.data, words.ctypes.data, page * PAGE, mine.ctypes.data, len(words))
         ids[-1] = kernel.NEXT_PAGE
         following = np.array([(page + 1) * PAGE], np.uint64)

@@ -12,6 +12,7 @@ from itertools import islice
 
 import numpy as np
 
+from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.paths import Paths
@@ -100,8 +101,13 @@ class DeviceEngine(Interpreter):
             pages = {number: memory.peek(number * PAGE, PAGE) for number in numbers}
             current = [r for r in self._device_regions if _is_current(r, pages)]
             breakpoints = frozenset(self._breaks)
-            self._device_code = Code(self._gpu, pages, self._features, current, breakpoints)
+            policy = None if self._dispatch is None else self._dispatch.policy
+            self._device_code = Code(self._gpu, pages, self._features, current, breakpoints, policy)
         return self._device_code
+
+    def _new_handler(self, word: int) -> Exit | None:
+        """All handlers are there, but those that a policy's answer keeps away."""
+        return super()._new_handler(word) if self._dispatch is None else self._refused(self._dispatch)
 
     def _predecode(self, pc: int) -> None:
         known = self._slots.keys() | set()

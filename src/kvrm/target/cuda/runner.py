@@ -91,7 +91,8 @@ class CudaLanes(Lanes):
         image, self._process = self._new_image(job, gpu)
         interprets = self._machine.engine == "interpreter"
         regions = [] if interprets else find_regions(self._machine, self._on_host(job), PROFILED)
-        self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints)
+        policy = self._machine.policies.get("dispatch")
+        self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints, policy)
         self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job), job
         self._slices = Slices(SLICE_SECONDS)
 
