@@ -77,10 +77,11 @@ def _registered() -> list[Definition]:
     return definitions
 
 
-def _projected(cube: Cube, bits: tuple[int, ...]) -> tuple[int | slice, ...]:
-    """Where the words of a cube are in an array with an axis for each bit; never a scalar."""
-    fixed = (cube.value >> b & 1 if cube.mask >> b & 1 else slice(None) for b in bits)
-    return (*(slice(f, f + 1) if isinstance(f, int) else f for f in fixed),)
+def _projected(cube: Cube, bits: tuple[int, ...]) -> tuple[slice, ...]:
+    """Where the words of a cube are in an array with an axis for each bit."""
+    ones = [cube.value >> b & 1 for b in bits]
+    free = [not cube.mask >> b & 1 for b in bits]
+    return tuple(slice(None) if f else slice(one, one + 1) for f, one in zip(free, ones, strict=True))
 
 
 def _conflict(definition: Definition, cube: Cube, bits: tuple[int, ...]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.isa.execution import (
     CELLS,
     WORDS_PER_CELL,
@@ -23,7 +24,7 @@ from kvrm.isa.execution import (
 )
 from kvrm.neural import baseline, network
 from kvrm.neural.host import HostNetwork
-from kvrm.neural.policies import Policy, oracle, rule
+from kvrm.neural.policies import oracle, rule
 from kvrm.neural.weights import load
 
 TIMED = 1 << 20

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.errors import UsageError
+from kvrm.isa.a64 import decode_many, definitions
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, classes, execution_of
-
-Policy = Callable[[Words], Classes]
-"""The class (uint8) of each of n words (uint32)."""
 
 
 class Counted:
@@ -53,8 +52,6 @@ def rule(words: Words) -> Classes:
 
 def oracle(words: Words) -> Classes:
     """The decoder itself; words without a definition as the table has them."""
-    from kvrm.isa.a64 import decode_many, definitions
-
     found = decode_many(words)
     by_definition = np.array([d.execution for d in definitions], np.uint8)
     return np.where(found >= 0, by_definition[found], execution_of(words))

@@ -30,9 +30,9 @@ def emit_outputs(e: Emitter, weights: ir.Value, words: ir.Value) -> list[ir.Valu
 
 def emit_decision(e: Emitter, outputs: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
     """The class (as `words`), the first of the greatest outputs; and its lead over the next one, float32."""
-    best, second, chosen = outputs[0], _lanes(e, outputs[0], float("-inf")), None
+    best, second = outputs[0], _lanes(e, outputs[0], float("-inf"))
     t = ir.VectorType(I32, best.type.count) if isinstance(best.type, ir.VectorType) else I32
-    chosen = constant(t, 0)
+    chosen: ir.Value = constant(t, 0)
     for number, output in enumerate(outputs[1:], 1):
         greater = e.fcmp_ordered(">", output, best)
         lower = e.select(greater, best, output)
