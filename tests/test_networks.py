@@ -110,6 +110,20 @@ def test_the_shipped_weights_are_proved(proved: proof.Certificate) -> None:
     assert proved.least_lead > 1 > proved.largest_error
 
 
+@pytest.mark.slow
+def test_every_single_word(flat: network.Floats, proved: proof.Certificate) -> None:
+    """Without any argument about bits: all 2^32 words through the code that ships."""
+    host, counts, wrong, least = HostNetwork(flat), np.zeros(7, np.int64), 0, np.inf
+    for first in range(0, 1 << 32, 1 << 20):
+        words = np.arange(first, first + (1 << 20), dtype=np.uint64).astype(np.uint32)
+        chosen, leads = host.decide(words)
+        wrong += int((chosen != execution_of(words)).sum())
+        counts += np.bincount(chosen, minlength=7)
+        least = min(least, float(leads.min()))
+    assert wrong == 0 and least == proved.least_lead
+    assert counts.tolist() == list(proved.histogram.values())
+
+
 def test_the_certificate_is_that_of_the_shipped_weights(proved: proof.Certificate) -> None:
     told = json.loads(CERTIFICATE.read_text())
     mine = json.loads(certificate_text(proved))
