@@ -92,7 +92,7 @@ class Paths:
         """
         if self.block(entry) is None:
             return None
-        return self._build(entry, self._cycle(entry) or self._frequent(entry, known))
+        return self.region(entry, self._cycle(entry) or self._frequent(entry, known))
 
     def _cycle(self, entry: int) -> set[int]:
         """All on cycles through the entry, of branches frequent enough that it is not too large."""
@@ -121,7 +121,7 @@ class Paths:
                 if pc is not None and pc not in starts and self.block(pc):
                     starts.add(pc)
                     work.append(pc)
-        return self._build(entry, starts) if self.block(entry) else None
+        return self.region(entry, starts) if self.block(entry) else None
 
     def _frequent(self, entry: int, known: Container[int]) -> set[int]:
         kept: set[int] = set()
@@ -150,7 +150,8 @@ class Paths:
                     work.append(pc)
         return seen
 
-    def _build(self, entry: int, starts: set[int]) -> Region:
+    def region(self, entry: int, starts: set[int]) -> Region:
+        """The region of the blocks that begin at `starts`, to enter at one of them."""
         blocks = {pc: block for pc in sorted(starts) if (block := self._cut(pc, starts))}
         seen: dict[int, Counter[int]] = {}
         for pc in starts:

@@ -84,12 +84,12 @@ class RegionStage(Context):
         e.position_at_end(start)
         if any(flow.floating for flow in self._region.flows):
             self._require_default_fpcr()
-        e.branch(self._heads[self._region.entry])
+        self._start()
         checked = self._region.checked()
         self._most = max(checked.values())
         self._loops = self._region.simple_loops(checked)
         unrolled = {block.start for turn in self._loops.values() for block in turn}
-        before = self._region.only_predecessors()
+        before = self._predecessors()
         flags: dict[int, Flags] = {}
         for pc in self._region.order():
             self._begin(flags.get(before.get(pc, -1)))
@@ -107,6 +107,14 @@ class RegionStage(Context):
         e.position_at_end(entry)
         e.branch(start)
 
+    def _start(self) -> None:
+        """Go to the first block."""
+        self.e.branch(self._heads[self._region.entry])
+
+    def _predecessors(self) -> dict[int, int]:
+        """For blocks that are reached from one block only, which that is."""
+        return self._region.only_predecessors()
+
     def _end(self, block: ir.Block) -> None:
         """Write the state back in a block that leaves."""
         self.e.position_at_end(block)
@@ -120,9 +128,13 @@ class RegionStage(Context):
         usual, other = e.append_basic_block("usual"), e.append_basic_block("other")
         unlikely(e.cbranch(e.icmp_unsigned("!=", value, _c(0)), other, usual))
         e.position_at_end(other)
-        e.store(_c(self._region.entry), self._target)
-        e.branch(self._plain)
+        self._refuse()
         e.position_at_end(usual)
+
+    def _refuse(self) -> None:
+        """Do nothing: the interpreter runs the instruction that the region is entered at."""
+        self.e.store(_c(self._region.entry), self._target)
+        self.e.branch(self._plain)
 
     def _emit(self, block: Block, needed: int | None) -> None:
         e = self.e

@@ -79,9 +79,11 @@ class Var(IntEnum):
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
+    ENTRY = 6  # which of its blocks a region is entered at; only regions find this one
 
 
 VAR_WORDS = 6
+"""Words of those that handlers change."""
 
 
 HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 10)
@@ -153,6 +155,10 @@ class DeviceFunction(Function):
             with e.if_then(e.icmp_unsigned("==", budget, ir.Constant(I64, 0)), likely=False):
                 self._stop(Reason.BUDGET, number, budget, {})
         self._return(number, budget)
+
+    def leave_to_handler(self) -> None:
+        """Return to the loop, which runs the handler of this instruction's word."""
+        self._return(self.e.or_(self.number, ir.Constant(I64, PLAIN)), self.budget)
 
     def jump(self, target: ir.Value, cost: int = 1, flag: int = 0) -> None:
         """Retire and continue at the guest address `target`, or stop if its page is not predecoded.

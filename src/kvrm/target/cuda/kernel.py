@@ -34,7 +34,8 @@ from kvrm.target.cuda.abi import (
     Var,
     pointer,
 )
-from kvrm.target.cuda.stage import DeviceRegion, DeviceStage
+from kvrm.target.cuda.region import DeviceRegion
+from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -58,7 +59,7 @@ class Staged:
 
 
 def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged:
-    """Stage a kernel that has the handlers of `variants`, and `regions`, numbered behind them."""
+    """Stage a kernel that has the handlers of `variants`, and `regions`, with their blocks numbered behind."""
     device, host = ir.Module(name="kernel"), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = _fixed(device)
@@ -77,15 +78,21 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
         if "noinline" not in function.attributes:
             function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
     handlers = len(functions)
-    for k, region in enumerate(regions):
-        made = DeviceRegion(device, f"region{k}", region)
-        made.build()
-        made.function.attributes.add("noinline")
-        functions.append(made.function)
-    _kernel(device, functions)
+    entered = [
+        (_region(device, f"region{k}", region), len(region.order())) for k, region in enumerate(regions)
+    ]
+    _kernel(device, functions, entered)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
+
+
+def _region(module: ir.Module, name: str, region: Region) -> ir.Function:
+    made = DeviceRegion(module, name, region)
+    made.build()
+    for attribute in ("noinline", "convergent"):
+        made.function.attributes.add(attribute)
+    return made.function
 
 
 def _handler(
@@ -113,7 +120,11 @@ def _fixed(module: ir.Module) -> list[ir.Function]:
     return out
 
 
-def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
+Entered = Sequence[tuple[ir.Function, int]]
+"""Functions of regions, and how many blocks they are entered at."""
+
+
+def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant.
@@ -132,7 +143,7 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
     fixed += [e.load_at(thread.params, 8 * p, I64) for p in (Param.SLOTS, Param.ROOT, Param.CODE)]
     e.branch(loop)
     e.position_at_end(loop)
-    _loop(e, handlers, state, variables, fixed, loop, done)
+    _loop(e, handlers, regions, state, variables, fixed, loop, done)
     e.position_at_end(done)
     _end(e, thread, state, variables, runs)
     e.branch(end)
@@ -166,13 +177,14 @@ def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: i
 def _loop(
     e: Emitter,
     handlers: Sequence[ir.Function],
+    regions: Entered,
     state: ir.Value,
     variables: ir.Value,
     fixed: list[ir.Value],
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
-    handed = _words(e, VAR_WORDS)
+    handed = _words(e, VAR_WORDS + 1)
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
     mine = e.load_at(variables, 8 * Var.IP, I32)
     least = _least(e, mine)
@@ -200,13 +212,34 @@ def _loop(
         if "alwaysinline" in handler.attributes:
             e.call(handler, [state, variables, *arguments])
         else:
-            # what others may have the address of would not be kept in registers
-            _copy_words(e, variables, handed, VAR_WORDS)
-            e.call(handler, [state, handed, *arguments])
-            _copy_words(e, handed, variables, VAR_WORDS)
+            _call(e, handler, state, variables, handed, arguments)
         e.branch(loop)
+    first = len(handlers)
+    for region, blocks in regions:
+        case = e.append_basic_block("case")
+        for k in range(first, first + blocks):
+            switch.add_case(ir.Constant(I32, k), case)
+        e.position_at_end(case)
+        e.store_at(e.sub(which, ir.Constant(I64, first)), handed, 8 * Var.ENTRY)
+        _call(e, region, state, variables, handed, arguments)
+        e.branch(loop)
+        first += blocks
     e.position_at_end(other)
     e.unreachable()
+
+
+def _call(
+    e: Emitter,
+    function: ir.Function,
+    state: ir.Value,
+    variables: ir.Value,
+    handed: ir.Value,
+    arguments: list[ir.Value],
+) -> None:
+    """Call with copies of the variables: those that others have the address of are not kept in registers."""
+    _copy_words(e, variables, handed, VAR_WORDS)
+    e.call(function, [state, handed, *arguments])
+    _copy_words(e, handed, variables, VAR_WORDS)
 
 
 def _least(e: Emitter, value: ir.Value) -> ir.Value:

@@ -99,6 +99,8 @@ class Site:
     def forget(self, e: Emitter) -> None:
         """Remember nothing."""
         e.store(_c(-1), self.page)
+        for slot in (self.base, self.stride):
+            e.store(ir.Constant(I64, ir.Undefined), slot)
 
 
 def read(
