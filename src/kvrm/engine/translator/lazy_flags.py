@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I1, I32, I64, Emitter
+from kvrm.engine.emitter import I32, I64, Emitter
 from kvrm.engine.interpreter import flags as facets_of
 from kvrm.isa.context import Flags
 from kvrm.values import Bits
@@ -32,7 +32,6 @@ class LazyFlags:
         self._kind = slot("flags_kind", I64, _c(FACETS))
         self._facets = [slot(f"flags_{i}", I64, facet) for i, facet in enumerate(entry)]
         self._x, self._y = slot("flags_x", I64, _c(0)), slot("flags_y", I64, _c(0))
-        self._packed = slot("flags_packed", I32)
 
     def store(self, nzcv: Flags, value: Callable[[Bits], ir.Value]) -> None:
         """Keep flags for other blocks."""
@@ -67,24 +66,13 @@ class LazyFlags:
         plain = e.icmp_unsigned("==", kind, _c(FACETS))
         return [e.select(plain, old, new) for old, new in zip(kept, made, strict=True)]
 
-    def pack(self) -> None:
-        """Keep no more than four bits until `unpack`, so that few values live until then."""
-        e = self._e
-        packed: ir.Value = ir.Constant(I32, 0)
-        for i, flag in enumerate(facets_of.read(e, self.load())):
-            packed = e.or_(packed, e.shl(e.zext(flag, I32), ir.Constant(I32, i)))
-        e.store(packed, self._packed)
-        for slot in (self._kind, self._x, self._y, *self._facets):
-            e.store(ir.Constant(I64, ir.Undefined), slot)
-
-    def unpack(self) -> None:
-        """What `pack` kept is what other blocks find."""
-        e = self._e
-        packed = e.load(self._packed, typ=I32)
-        nzcv = [e.trunc(e.lshr(packed, ir.Constant(I32, i)), I1) for i in range(4)]
-        for slot, facet in zip(self._facets, facets_of.from_bits(e, *nzcv), strict=True):
-            e.store(facet, slot)
-        e.store(_c(FACETS), self._kind)
+    def normalise(self) -> None:
+        """Keep facets, whatever was kept, so that fewer values live."""
+        for slot, facet in zip(self._facets, self.load(), strict=True):
+            self._e.store(facet, slot)
+        self._e.store(_c(FACETS), self._kind)
+        for slot in (self._x, self._y):
+            self._e.store(_c(0), slot)
 
     def _subtracted(self, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
         """x - y, and a value that is negative if that overflowed."""

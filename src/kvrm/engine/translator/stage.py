@@ -179,7 +179,7 @@ class RegionStage(Context):
         e, head = self.e, self.e.block
         once, check, several = (e.append_basic_block(name) for name in ("once", "check", "several"))
         e.position_at_end(several)
-        together = self._accesses.together(f"{turn[0].start:x}")
+        together = self._checked_together(turn)
         self._retired, size = 0, sum(len(block.words) for block in turn)
         ways = zip(turn, [*turn[1:], turn[0]], strict=True)
         ends = [(block, following.start) for block, following in ways]
@@ -196,6 +196,9 @@ class RegionStage(Context):
         e.branch(several)
         self._begin(None)
         e.position_at_end(once)
+
+    def _checked_together(self, turn: list[Block]) -> Together:
+        return self._accesses.together(f"{turn[0].start:x}")
 
     def _turns(self, ends: list[tuple[Block, int]], most: int, together: Together) -> None:
         """From the first block on, turns of up to `most` instructions and one more."""

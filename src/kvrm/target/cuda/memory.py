@@ -89,18 +89,15 @@ Refuse = Callable[[], None]
 class Site:
     """Where a place in a loop finds the page that it last used; each is a stack slot.
 
-    They hold a page number, where its first byte is, and how far apart its words are.
+    They hold a page number, and where its first byte is, plus 1 if the page is the lane's own.
     """
 
     page: ir.Value
     base: ir.Value
-    stride: ir.Value
 
     def forget(self, e: Emitter) -> None:
         """Remember nothing."""
         e.store(_c(-1), self.page)
-        for slot in (self.base, self.stride):
-            e.store(ir.Constant(I64, ir.Undefined), slot)
 
 
 def read(
@@ -176,15 +173,17 @@ def _find(
     good = e.append_basic_block("good")
     unlikely(e.cbranch(e.not_(e.and_(allowed, easy)), slow, good))
     e.position_at_end(good)
-    base, stride = a.base(entry, a.bit(own) if access == "R" else ir.Constant(I1, 1))
+    is_own = a.bit(own) if access == "R" else ir.Constant(I1, 1)
+    base, stride = a.base(entry, is_own)
     if site is not None:
         e.store(page, site.page)
-        e.store(base, site.base)
-        e.store(stride, site.stride)
+        e.store(e.or_(base, e.zext(is_own, I64)), site.base)
     e.branch(found)
     e.position_at_end(found)
     if site is not None:
-        base, stride = e.load(site.base, typ=I64), e.load(site.stride, typ=I64)
+        base = e.load(site.base, typ=I64)
+        stride = e.select(e.trunc(base, I1), _c(OWN_STRIDE), _c(8))
+        base = e.and_(base, _c(-2))
     if access == "W":
         stride = _c(OWN_STRIDE)
     return e.add(base, inside(e, offset, stride)), stride

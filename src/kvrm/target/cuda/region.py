@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 from llvmlite import ir
 
@@ -47,7 +48,7 @@ class DeviceRegion(RegionStage):
     def __init__(self, module: ir.Module, name: str, region: Region) -> None:
         super().__init__(module, name, region)
         slot = self._registers.slot
-        first = {"page": (1 << 64) - 1, "base": 0, "stride": 0}
+        first = {"page": (1 << 64) - 1, "base": 0}
         self._sites = [
             memory.Site(*(slot(f"{k}{i}", I64, ir.Constant(I64, v)) for k, v in first.items()))
             for i in range(SITES if region.loops else 0)
@@ -58,8 +59,8 @@ class DeviceRegion(RegionStage):
         )
         self._order = flow_order(region.entry, region.successors)
         self._ways_out: list[ir.Block] = []
+        self._end_of_block: ir.Block = None
         self._meeting, self._parted = (self._f.fn.append_basic_block(k) for k in ("meeting", "parted"))
-        self._leaves = False
 
     @property
     def function(self) -> ir.Function:
@@ -87,7 +88,6 @@ class DeviceRegion(RegionStage):
         entry = e.load_at(self._f.vars, 8 * Var.ENTRY, I32)
         for slot in (self._following, self._chosen):
             e.store(entry, slot)
-        self._registers.lazy_flags.pack()
         e.branch(self._meeting)
 
     def _refuse(self) -> None:
@@ -98,17 +98,21 @@ class DeviceRegion(RegionStage):
         return {}
 
     def _unroll(self, turn: list[Block], needed: int) -> None:
-        """Turns stay single: what is saved on the host, checks of pages, sites save here."""
+        outer, self._end_of_block = self._end_of_block, self.e.append_basic_block("end")
+        super()._unroll(turn, needed)
+        self._end_of_block = outer
+
+    def _checked_together(self, turn: list[Block]) -> Any:
+        return _Apart()
 
     def _emit(self, block: Block, needed: int | None) -> None:
-        self._end_of_block, self._leaves = self.e.append_basic_block("end"), False
+        self._end_of_block = self.e.append_basic_block("end")
         super()._emit(block, needed)
 
     def leave_plain(self) -> None:
         """End the LLVM block: a lane that leaves waits for the others of its block at that block's end."""
         self._settle()
         self.e.store(ir.Constant(I64, self._pc), self._target)
-        self._leaves = True
         self._go(_c(self._way_out(self._plain)))
 
     def _finish(self, block: Block) -> None:
@@ -117,15 +121,34 @@ class DeviceRegion(RegionStage):
         ways = self._note_next(block)
         e.branch(self._end_of_block)
         e.position_at_end(self._end_of_block)
-        following = e.load(self._following, typ=I32)
-        for number in [n for n in ways if n < EXITS]:
-            free = e.icmp_unsigned("<", _c(number), e.load(self._waiting, typ=I32))
-            if len(ways) > 1 or self._leaves:
-                free = e.and_(free, self._agreed(e.icmp_unsigned("==", following, _c(number))))
-            other = e.append_basic_block("other")
-            e.cbranch(free, self._block(number), other)
-            e.position_at_end(other)
+        for number in ways if len(ways) > 1 else ():
+            self._if_free(number, self._agreed(self._goes_to(number)))
+        least = min(ways)
+        e.store(self._lesser(e.load(self._waiting, typ=I32), *map(_c, {*ways} - {least})), self._waiting)
+        self._if_free(least, self._goes_to(least))
         e.branch(self._parted)
+
+    def _if_free(self, number: int, condition: ir.Value) -> None:
+        """Go on with a block of that number on a condition, if none wait for it or before it."""
+        e = self.e
+        if number < EXITS:
+            free = e.icmp_unsigned("<", _c(number), e.load(self._waiting, typ=I32))
+            other = e.append_basic_block("other")
+            e.cbranch(e.and_(free, condition), self._block(number), other)
+            e.position_at_end(other)
+
+    def _goes_to(self, number: int) -> ir.Value:
+        return self.e.icmp_unsigned("==", self.e.load(self._following, typ=I32), _c(number))
+
+    def _lesser(self, one: ir.Value, *others: ir.Value) -> ir.Value:
+        for other in others:
+            one = self.e.select(self.e.icmp_unsigned("<", one, other), one, other)
+        return one
+
+    def _edge(self, pc: int) -> None:
+        """Go on at a known address, at the end of the block."""
+        self._note(self._number_of(pc))
+        self.e.branch(self._end_of_block)
 
     def _note_next(self, block: Block) -> list[int]:
         """Store the number of the lane's next block; those it may be, but for rare ones."""
@@ -196,13 +219,9 @@ class DeviceRegion(RegionStage):
     def _meet(self) -> None:
         """Where all lanes come who do not go on together."""
         e = self.e
-        look, part, go, again = (e.append_basic_block(name) for name in ("look", "part", "go", "again"))
+        look, part, go = (e.append_basic_block(name) for name in ("look", "part", "go"))
         e.position_at_end(self._parted)
-        self._registers.lazy_flags.pack()
-        for site in self._sites:
-            site.forget(e)
-        e.branch(again)
-        e.position_at_end(again)
+        self._registers.lazy_flags.normalise()
         e.store(self._least(e.load(self._following, typ=I32)), self._chosen)
         e.branch(self._meeting)
         e.position_at_end(self._meeting)
@@ -211,10 +230,9 @@ class DeviceRegion(RegionStage):
         e.position_at_end(look)
         among = e.icmp_unsigned("==", mine, chosen)
         e.store(self._least(e.select(among, _c(NOBODY), mine)), self._waiting)
-        e.cbranch(among, go, again)
+        e.cbranch(among, go, self._parted)
         for block, number, blocks in ((go, chosen, self._order), (part, mine, self._ways_out)):
             e.position_at_end(block)
-            self._registers.lazy_flags.unpack()
             first = 0 if block is go else EXITS
             switch = e.switch(number, self._block(first))
             for i in range(1, len(blocks)):
@@ -234,11 +252,49 @@ class DeviceRegion(RegionStage):
         """Through the group's entries."""
         where, t = self.value(address), ir.IntType(n)
         self.settle()
-        return self._wrap(memory.read(self._f, where, t, self.leave_plain, self._site("R")), n)
+        read = self._together(lambda refuse: memory.read(self._f, where, t, refuse, self._site("R")))
+        return self._wrap(read, n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
         """Through the group's entries; nothing is accessed where the condition is 0."""
         self.settle()
         a, v = self.value(address), self.value(value)
-        with nullcontext() if condition is None else self.e.if_then(self.value(condition)):
-            memory.write(self._f, a, v, self.leave_plain, self._site("W"), self._sites)
+
+        def write(refuse: memory.Refuse) -> None:
+            with nullcontext() if condition is None else self.e.if_then(self.value(condition)):
+                memory.write(self._f, a, v, refuse, self._site("W"), self._sites)
+
+        self._together(write)
+
+    def _together(self, access: Callable[[memory.Refuse], ir.Value | None]) -> Any:
+        """Access memory; lanes that take longer are waited for before those that were refused leave."""
+        e, met = self.e, self.e.append_basic_block("met")
+        ends: list[tuple[int, ir.Block]] = []
+
+        def end(refused: int) -> None:
+            ends.append((refused, e.block))
+            e.branch(met)
+
+        value = access(lambda: end(1))
+        end(0)
+        e.position_at_end(met)
+        refused = e.phi(I32)
+        result = e.phi(value.type) if value is not None else None
+        for flag, block in ends:
+            refused.add_incoming(_c(flag), block)
+            if result is not None:
+                result.add_incoming(ir.Constant(result.type, ir.Undefined) if flag else value, block)
+        hidden = e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [refused], side_effect=True)
+        hidden.attributes.add("convergent")
+        with e.if_then(e.icmp_unsigned("!=", hidden, _c(0)), likely=False):
+            self.leave_plain()
+        return result
+
+
+class _Apart:
+    """Accesses are checked one by one, at their sites."""
+
+    saves, steady = False, True
+
+    def check(self, fail: ir.Block) -> None:
+        """Nothing."""
