@@ -97,15 +97,19 @@ class RegionStage(Context):
             if self._registers.known_flags is not None and pc not in unrolled:
                 flags[pc] = self._registers.known_flags
             self._finish(self._region.blocks[pc])
+        self._leave()
+        e.position_at_end(entry)
+        e.branch(start)
+
+    def _leave(self) -> None:
+        """Emit the ways out."""
         for pc, block in self._exits.items():
             self._end(block)
             self._f.jump(_c(pc), cost=0)
         self._end(self._out)
-        self._f.jump(e.load(self._target, typ=I64), cost=0)
+        self._f.jump(self.e.load(self._target, typ=I64), cost=0)
         self._end(self._plain)
-        self._jump_plain(e.load(self._target, typ=I64))
-        e.position_at_end(entry)
-        e.branch(start)
+        self._jump_plain(self.e.load(self._target, typ=I64))
 
     def _start(self) -> None:
         """Go to the first block."""

@@ -79,16 +79,30 @@ class Var(IntEnum):
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
-    ENTRY = 6  # which of its blocks a region is entered at; only regions find this one
+    ENTRY = 6  # which of its blocks a region is entered at; only regions find this and what follows
+    NUMBER = auto()  # of the slot there
+    PARAMS = auto()  # what handlers are told in their arguments
+    TABLE = auto()
+    LANE = auto()
+    SLOTS = auto()
+    ROOT = auto()
+    CODE = auto()
 
 
 VAR_WORDS = 6
 """Words of those that handlers change."""
+LOCAL = 5
+"""LLVM's number of the address space that is a thread's own."""
 
 
 HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 10)
 """Arguments: state, variables; number of the slot, parameters, page table of the group, number of the lane in
 it, the parameters SLOTS, ROOT and CODE, the slot's three words of operands."""
+
+
+LOCAL_POINTER = ir.PointerType(addrspace=LOCAL)
+REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER] * 2)
+"""Arguments: state, variables."""
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:
@@ -102,16 +116,26 @@ class DeviceFunction(Function):
     def __init__(
         self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
     ) -> None:
-        self.fn = ir.Function(module, HANDLER, name)
-        self.fn.linkage = linkage
-        self.e = e = emitter(self.fn.append_basic_block("entry"))
+        e = self._begin(module, HANDLER, name, linkage, emitter)
         self.state, self.vars, self.number, self.params, self.table_address, self.lane = self.fn.args[:6]
         self.table = pointer(e, self.table_address)
         self.slots, self.root, self.code = (pointer(e, v) for v in self.fn.args[6:9])
         self.operands = self.fn.args[9:]
         self.ip = e.at(self.slots, e.shl(self.number, ir.Constant(I64, 5)))
+        self._load_variables()
+
+    def _begin(
+        self, module: ir.Module, t: ir.FunctionType, name: str, linkage: str, emitter: type[Emitter]
+    ) -> Emitter:
+        self.fn = ir.Function(module, t, name)
+        self.fn.linkage = linkage
+        self.e = emitter(self.fn.append_basic_block("entry"))
         for argument in self.fn.args[:2]:
             argument.add_attribute("noalias")
+        return self.e
+
+    def _load_variables(self) -> None:
+        e = self.e
         self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
         self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(4)]
 
@@ -156,16 +180,15 @@ class DeviceFunction(Function):
                 self._stop(Reason.BUDGET, number, budget, {})
         self._return(number, budget)
 
-    def leave_to_handler(self) -> None:
-        """Return to the loop, which runs the handler of this instruction's word."""
-        self._return(self.e.or_(self.number, ir.Constant(I64, PLAIN)), self.budget)
+    def _code_table(self) -> ir.Value:
+        return self.code
 
-    def jump(self, target: ir.Value, cost: int = 1, flag: int = 0) -> None:
+    def jump(self, target: ir.Value, cost: int = 1, flag: ir.Value | int = 0) -> None:
         """Retire and continue at the guest address `target`, or stop if its page is not predecoded.
 
-        `flag` is 0 or PLAIN.
+        `flag` is 0 or PLAIN, 64 bits.
         """
-        e = self.e
+        e, mark = self.e, ir.Constant(I64, flag) if isinstance(flag, int) else flag
         page = e.lshr(target, ir.Constant(I64, 12))
         odd = e.icmp_unsigned("!=", e.and_(target, ir.Constant(I64, 3)), ir.Constant(I64, 0))
         far = e.icmp_unsigned(">=", page, ir.Constant(I64, 1 << 27))
@@ -178,11 +201,29 @@ class DeviceFunction(Function):
         self.leave(Reason.CODE, None, e.sub(self.budget, ir.Constant(I64, cost)), PC=target)
         e.position_at_end(found)
         within = e.lshr(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, 2))
-        self._advance(e.or_(e.add(e.zext(first, I64), within), ir.Constant(I64, flag)), cost)
+        self._advance(e.or_(e.add(e.zext(first, I64), within), mark), cost)
 
     def _first_slot(self, page: ir.Value) -> ir.Value:
         e = self.e
         chunk = e.lshr(page, ir.Constant(I64, 9))
-        row = e.load_at(self.code, e.shl(chunk, ir.Constant(I64, 2)), I32)
+        code = self._code_table()
+        row = e.load_at(code, e.shl(chunk, ir.Constant(I64, 2)), I32)
         at = e.add(e.shl(e.zext(row, I64), ir.Constant(I64, 9)), e.and_(page, ir.Constant(I64, 511)))
-        return e.load_at(e.at(self.code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
+        return e.load_at(e.at(code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
+
+
+class RegionFunction(DeviceFunction):
+    """A region, which finds among the variables what handlers have as arguments, where it needs it."""
+
+    def __init__(self, module: ir.Module, name: str, emitter: type[Emitter]) -> None:
+        self._begin(module, REGION, name, "internal", emitter)
+        self.state, self.vars = self.fn.args
+        self._load_variables()
+
+    def _code_table(self) -> ir.Value:
+        return pointer(self.e, self.e.load_at(self.vars, 8 * Var.CODE, I64))
+
+    def leave_to_handler(self) -> None:
+        """Return to the loop, which runs the handler of the word that the region is entered at."""
+        number = self.e.load_at(self.vars, 8 * Var.NUMBER, I64)
+        self._return(self.e.or_(number, ir.Constant(I64, PLAIN)), self.budget)

@@ -24,6 +24,7 @@ from kvrm.target.cuda import memory, transfer
 from kvrm.target.cuda.abi import (
     AGAIN,
     GROUP,
+    LOCAL_POINTER,
     PLAIN,
     PLAIN_ID,
     STATE_WORDS,
@@ -142,8 +143,9 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered
     fixed = [params, thread.table, thread.lane]
     fixed += [e.load_at(thread.params, 8 * p, I64) for p in (Param.SLOTS, Param.ROOT, Param.CODE)]
     e.branch(loop)
+    before = e.block
     e.position_at_end(loop)
-    _loop(e, handlers, regions, state, variables, fixed, loop, done)
+    _loop(e, handlers, regions, state, variables, fixed, before, loop, done)
     e.position_at_end(done)
     _end(e, thread, state, variables, runs)
     e.branch(end)
@@ -181,10 +183,16 @@ def _loop(
     state: ir.Value,
     variables: ir.Value,
     fixed: list[ir.Value],
+    before: ir.Block,
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
-    handed = _words(e, VAR_WORDS + 1)
+    handed = _words(e, max(Var) + 1)
+    with e.goto_block(before):
+        for word, value in zip(
+            (Var.PARAMS, Var.TABLE, Var.LANE, Var.SLOTS, Var.ROOT, Var.CODE), fixed, strict=True
+        ):
+            e.store_at(value, handed, 8 * word)
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
     mine = e.load_at(variables, 8 * Var.IP, I32)
     least = _least(e, mine)
@@ -212,7 +220,10 @@ def _loop(
         if "alwaysinline" in handler.attributes:
             e.call(handler, [state, variables, *arguments])
         else:
-            _call(e, handler, state, variables, handed, arguments)
+            # what others may have the address of would not be kept in registers
+            _copy_words(e, variables, handed, VAR_WORDS)
+            e.call(handler, [state, handed, *arguments])
+            _copy_words(e, handed, variables, VAR_WORDS)
         e.branch(loop)
     first = len(handlers)
     for region, blocks in regions:
@@ -221,25 +232,14 @@ def _loop(
             switch.add_case(ir.Constant(I32, k), case)
         e.position_at_end(case)
         e.store_at(e.sub(which, ir.Constant(I64, first)), handed, 8 * Var.ENTRY)
-        _call(e, region, state, variables, handed, arguments)
+        e.store_at(number, handed, 8 * Var.NUMBER)
+        _copy_words(e, variables, handed, VAR_WORDS)
+        e.call(region, [e.addrspacecast(words, LOCAL_POINTER) for words in (state, handed)])
+        _copy_words(e, handed, variables, VAR_WORDS)
         e.branch(loop)
         first += blocks
     e.position_at_end(other)
     e.unreachable()
-
-
-def _call(
-    e: Emitter,
-    function: ir.Function,
-    state: ir.Value,
-    variables: ir.Value,
-    handed: ir.Value,
-    arguments: list[ir.Value],
-) -> None:
-    """Call with copies of the variables: those that others have the address of are not kept in registers."""
-    _copy_words(e, variables, handed, VAR_WORDS)
-    e.call(function, [state, handed, *arguments])
-    _copy_words(e, handed, variables, VAR_WORDS)
 
 
 def _least(e: Emitter, value: ir.Value) -> ir.Value:

@@ -11,8 +11,7 @@ entries, its 2 MiB have. Chunk 0 is empty, so an address that nothing is mapped 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from llvmlite import ir
 
@@ -36,7 +35,7 @@ LARGEST = 64
 BUSY = 1
 """In place of a slab's address while a lane takes one."""
 
-_MASK = {"R": READ, "W": WRITE}
+MASK = {"R": READ, "W": WRITE}
 _KIND = {"R": AccessKind.READ, "W": AccessKind.WRITE}
 
 
@@ -85,31 +84,14 @@ Refuse = Callable[[], None]
 """Ends a block in which an access has been refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a place in a loop finds the page that it last used; each is a stack slot.
-
-    They hold a page number, and where its first byte is, plus 1 if the page is the lane's own.
-    """
-
-    page: ir.Value
-    base: ir.Value
-
-    def forget(self, e: Emitter) -> None:
-        """Remember nothing."""
-        e.store(_c(-1), self.page)
-
-
-def read(
-    f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse, site: Site | None = None
-) -> ir.Value:
+def read(f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse) -> ir.Value:
     """A little-endian `t`: at once if it lies in whole words of one page, else by `read_slow`."""
     e, size = f.e, t.width // 8
-    if not _fast(size):
+    if not fast(size):
         return _read_slowly(f, address, t, refuse)
     slow, done = e.append_basic_block("slow"), e.append_basic_block("read")
-    where, stride = _find(f, address, size, "R", site, slow)
-    value = _join(e, t, [e.load(pointer(e, p), typ=w) for p, w in _words(e, where, stride, t)])
+    where, stride = _find(f, address, size, "R", slow)
+    value = join(e, t, [e.load(pointer(e, p), typ=w) for p, w in words(e, where, stride, t)])
     fast_end = e.block
     e.branch(done)
     e.position_at_end(slow)
@@ -123,69 +105,39 @@ def read(
     return result
 
 
-def write(
-    f: DeviceFunction,
-    address: ir.Value,
-    value: ir.Value,
-    refuse: Refuse,
-    site: Site | None = None,
-    sites: Sequence[Site] = (),
-) -> None:
-    """Store `value`: at once into whole words of a page that is the lane's own, else by `write_slow`.
-
-    That may give the lane its own copy of a page: `sites` forget what they remember.
-    """
+def write(f: DeviceFunction, address: ir.Value, value: ir.Value, refuse: Refuse) -> None:
+    """Store `value`: at once into whole words of a page that is the lane's own, else by `write_slow`."""
     e, t = f.e, value.type
     size = t.width // 8
-    if not _fast(size):
-        _write_slowly(f, address, value, refuse, sites)
+    if not fast(size):
+        _write_slowly(f, address, value, refuse)
         return
     slow, done = e.append_basic_block("slow"), e.append_basic_block("written")
-    where, stride = _find(f, address, size, "W", site, slow)
-    shift = 0
-    for p, w in _words(e, where, stride, t):
-        part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, shift)), w)
+    where, stride = _find(f, address, size, "W", slow)
+    for i, (p, w) in enumerate(words(e, where, stride, t)):
+        part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, 64 * i)), w)
         e.store(part, pointer(e, p))
-        shift += w.width
     e.branch(done)
     e.position_at_end(slow)
-    _write_slowly(f, address, value, refuse, sites)
+    _write_slowly(f, address, value, refuse)
     e.branch(done)
     e.position_at_end(done)
 
 
 def _find(
-    f: DeviceFunction, address: ir.Value, size: int, access: str, site: Site | None, slow: ir.Block
+    f: DeviceFunction, address: ir.Value, size: int, access: str, slow: ir.Block
 ) -> tuple[ir.Value, ir.Value]:
     """Where an access of whole words is on the device, and how far the next word is; others go to `slow`."""
     e, offset = f.e, offset_of(f.e, address)
-    a, easy = Access(e, f.root, f.table, f.lane), _is_easy(e, offset, size)
-    found = e.append_basic_block("found")
-    if site is not None:
-        page, walk = e.lshr(address, _c(12)), e.append_basic_block("walk")
-        hit = e.icmp_unsigned("==", page, e.load(site.page, typ=I64))
-        e.cbranch(e.and_(hit, easy), found, walk)
-        e.position_at_end(walk)
+    a, easy = Access(e, f.root, f.table, f.lane), is_easy(e, offset, size)
     entry = a.entry(address)
     own = e.load_at(entry, OWN, I32)
-    mask = e.load_at(entry, _MASK[access], I32)
+    mask = e.load_at(entry, MASK[access], I32)
     allowed = a.bit(mask if access == "R" else e.and_(mask, own))
     good = e.append_basic_block("good")
     unlikely(e.cbranch(e.not_(e.and_(allowed, easy)), slow, good))
     e.position_at_end(good)
-    is_own = a.bit(own) if access == "R" else ir.Constant(I1, 1)
-    base, stride = a.base(entry, is_own)
-    if site is not None:
-        e.store(page, site.page)
-        e.store(e.or_(base, e.zext(is_own, I64)), site.base)
-    e.branch(found)
-    e.position_at_end(found)
-    if site is not None:
-        base = e.load(site.base, typ=I64)
-        stride = e.select(e.trunc(base, I1), _c(OWN_STRIDE), _c(8))
-        base = e.and_(base, _c(-2))
-    if access == "W":
-        stride = _c(OWN_STRIDE)
+    base, stride = a.base(entry, a.bit(own) if access == "R" else ir.Constant(I1, 1))
     return e.add(base, inside(e, offset, stride)), stride
 
 
@@ -199,7 +151,7 @@ def inside(e: Emitter, offset: ir.Value, stride: ir.Value) -> ir.Value:
     return e.or_(e.mul(e.lshr(offset, _c(3)), stride), e.and_(offset, _c(7)))
 
 
-def _fast(size: int) -> bool:
+def fast(size: int) -> bool:
     """Whether there is a fast way for accesses of so many bytes: not for those of three registers."""
     return size in (1, 2, 4) or size % 8 == 0
 
@@ -233,17 +185,13 @@ def _read_word(module: ir.Module) -> ir.Function:
     return module.globals["read_word"]
 
 
-def _write_slowly(
-    f: DeviceFunction, address: ir.Value, value: ir.Value, refuse: Refuse, sites: Sequence[Site]
-) -> None:
+def _write_slowly(f: DeviceFunction, address: ir.Value, value: ir.Value, refuse: Refuse) -> None:
     out = _scratch(f)
     f.e.store(value, out, align=16)
     _call_slow(f, "write_slow", address, value.type.width // 8, out, refuse)
-    for site in sites:
-        site.forget(f.e)
 
 
-def _is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
+def is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
     """Whether an access lies in whole words (one, if it is small) of one page."""
     if size == 1:
         return ir.Constant(I1, 1)
@@ -252,7 +200,8 @@ def _is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
     return aligned if size <= 8 else e.and_(aligned, e.icmp_unsigned("<=", offset, _c(PAGE - size)))
 
 
-def _words(e: Emitter, where: ir.Value, stride: ir.Value, t: ir.Type) -> list[tuple[ir.Value, ir.Type]]:
+def words(e: Emitter, where: ir.Value, stride: ir.Value, t: ir.Type) -> list[tuple[ir.Value, ir.Type]]:
+    """Addresses and types of the words that a `t` is in."""
     if t.width < 64:
         return [(where, t)]
     out = []
@@ -262,11 +211,12 @@ def _words(e: Emitter, where: ir.Value, stride: ir.Value, t: ir.Type) -> list[tu
     return out
 
 
-def _join(e: Emitter, t: ir.Type, words: list[ir.Value]) -> ir.Value:
-    if len(words) == 1:
-        return words[0]
-    value = e.zext(words[0], t)
-    for i, word in enumerate(words[1:], 1):
+def join(e: Emitter, t: ir.Type, parts: list[ir.Value]) -> ir.Value:
+    """A `t` of its words."""
+    if len(parts) == 1:
+        return parts[0]
+    value = e.zext(parts[0], t)
+    for i, word in enumerate(parts[1:], 1):
         value = e.or_(value, e.shl(e.zext(word, t), ir.Constant(t, 64 * i)))
     return value
 
@@ -326,7 +276,7 @@ def _build_slow(fn: ir.Function, access: str) -> None:
     crosses = e.icmp_unsigned("!=", e.lshr(address, _c(12)), e.lshr(last, _c(12)))
     for at in (address, e.select(crosses, e.and_(last, _c(-PAGE)), address)):
         entry = a.entry(at)
-        allowed = a.bit(e.load_at(entry, _MASK[access], I32))
+        allowed = a.bit(e.load_at(entry, MASK[access], I32))
         refused.append((at, e.block))
         good = e.append_basic_block("good")
         e.cbranch(allowed, good, bad)

@@ -10,7 +10,6 @@ to it: it has lanes meet where all ways lead, and each block has ways that lead 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from llvmlite import ir
@@ -20,15 +19,17 @@ from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.stage import RegionStage
-from kvrm.target.cuda import memory
-from kvrm.target.cuda.abi import PLAIN, DeviceFunction, Var
+from kvrm.target.cuda import access
+from kvrm.target.cuda.abi import PLAIN, RegionFunction, Var
+from kvrm.target.cuda.access import Site
 from kvrm.target.cuda.flow import flow_order
 from kvrm.values import Bits
 
-SITES = 4
-"""Places of a region that remember a page."""
-EXITS = 1 << 16
-"""The number of the first way out."""
+SITES = {"R": 4, "W": 2}
+"""Places of a region that remember a page, for each kind of access: the last is for all that have none."""
+OUT, PLAIN_OUT = 1 << 16, (1 << 16) + 1
+"""In place of a block's number: the lane leaves, and its target says where to; PLAIN_OUT: to the handler."""
+NO_PAGE = (1 << 64) - 1
 NOBODY = (1 << 32) - 1
 """In place of the least number of those who wait."""
 
@@ -43,22 +44,23 @@ class DeviceRegion(RegionStage):
     Places with the same address registers share what they remember.
     """
 
-    _f: DeviceFunction
+    _f: RegionFunction
 
     def __init__(self, module: ir.Module, name: str, region: Region) -> None:
         super().__init__(module, name, region)
         slot = self._registers.slot
-        first = {"page": (1 << 64) - 1, "base": 0}
-        self._sites = [
-            memory.Site(*(slot(f"{k}{i}", I64, ir.Constant(I64, v)) for k, v in first.items()))
-            for i in range(SITES if region.loops else 0)
-        ]
-        self._taken: dict[tuple[str, int, int], memory.Site] = {}
+        self._sites = {
+            kind: [
+                Site(slot(f"page{kind}{i}", I64, ir.Constant(I64, NO_PAGE)), slot(f"base{kind}{i}", I64))
+                for i in range(count)
+            ]
+            for kind, count in SITES.items()
+        }
+        self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
         self._following, self._chosen, self._waiting = (
             slot(k, I32) for k in ("following", "chosen", "waiting")
         )
         self._order = flow_order(region.entry, region.successors)
-        self._ways_out: list[ir.Block] = []
         self._end_of_block: ir.Block = None
         self._meeting, self._parted = (self._f.fn.append_basic_block(k) for k in ("meeting", "parted"))
 
@@ -68,14 +70,9 @@ class DeviceRegion(RegionStage):
         return self._f.fn
 
     def _function(self, module: ir.Module, name: str) -> Function:
-        return DeviceFunction(module, name, "internal", RegionEmitter)
+        return RegionFunction(module, name, RegionEmitter)
 
     # -- control flow ----------------------------------------------------------------------------------------
-    def build(self) -> None:
-        """Emit the function's body."""
-        super().build()
-        self._meet()
-
     def _start(self) -> None:
         """Go to the block that the region is entered at, with a budget that lasts until it is looked at."""
         e, most = self.e, max(self._region.checked().values())
@@ -113,11 +110,12 @@ class DeviceRegion(RegionStage):
         """End the LLVM block: a lane that leaves waits for the others of its block at that block's end."""
         self._settle()
         self.e.store(ir.Constant(I64, self._pc), self._target)
-        self._go(_c(self._way_out(self._plain)))
+        self._go(PLAIN_OUT)
 
     def _finish(self, block: Block) -> None:
         """Go on with the next block if all agree on it and nobody waits before it; else meet."""
         e = self.e
+        self._ahead = self._region.successors(block.start)
         ways = self._note_next(block)
         e.branch(self._end_of_block)
         e.position_at_end(self._end_of_block)
@@ -131,10 +129,10 @@ class DeviceRegion(RegionStage):
     def _if_free(self, number: int, condition: ir.Value) -> None:
         """Go on with a block of that number on a condition, if none wait for it or before it."""
         e = self.e
-        if number < EXITS:
+        if number < OUT:
             free = e.icmp_unsigned("<", _c(number), e.load(self._waiting, typ=I32))
             other = e.append_basic_block("other")
-            e.cbranch(e.and_(free, condition), self._block(number), other)
+            e.cbranch(e.and_(free, condition), self._heads[self._order[number]], other)
             e.position_at_end(other)
 
     def _goes_to(self, number: int) -> ir.Value:
@@ -147,59 +145,55 @@ class DeviceRegion(RegionStage):
 
     def _edge(self, pc: int) -> None:
         """Go on at a known address, at the end of the block."""
-        self._note(self._number_of(pc))
+        self._ahead = [pc]
+        self._note(pc)
         self.e.branch(self._end_of_block)
 
     def _note_next(self, block: Block) -> list[int]:
         """Store the number of the lane's next block; those it may be, but for rare ones."""
         e = self.e
         if self._next is None:
-            return self._note(self._number_of(block.end))
+            return [self._note(block.end)]
         target, condition = self._next
         if condition is not None and condition.known:
-            return self._note(self._number_of(int(target) if int(condition) else block.end))
+            return [self._note(int(target) if int(condition) else block.end)]
         if not target.known:
-            return self._note_indirect(self.value(target), self._region.targets.get(block.end, ()))
-        inside = int(target) in self._region.successors(block.start)
-        taken = self._number_of(int(target)) if inside else self._leaving_to(int(target))
+            return [self._note_indirect(self.value(target), self._region.targets.get(block.end, ()))]
+        fall = int(target) if condition is None else block.end
         if condition is None:
-            return self._note(taken)
-        fall = self._number_of(block.end)
-        e.store(e.select(self.value(condition), _c(taken), _c(fall)), self._following)
-        return [taken, fall] if taken < EXITS else [fall, taken]
+            return [self._note(fall)]
+        # all of it before the branch, so that there is none
+        choice, ways = self.value(condition), [int(target), fall]
+        e.store(e.select(choice, *(ir.Constant(I64, pc) for pc in ways)), self._target)
+        numbers = [self._number_of(pc) for pc in ways]
+        e.store(e.select(choice, *map(_c, numbers)), self._following)
+        return sorted(numbers)
 
-    def _note(self, number: int) -> list[int]:
+    def _note(self, pc: int) -> int:
+        """The lane's next block is at a known address."""
+        number = self._number_of(pc)
+        if number == OUT:
+            self.e.store(ir.Constant(I64, pc), self._target)
         self.e.store(_c(number), self._following)
-        return [number]
+        return number
 
-    def _note_indirect(self, target: ir.Value, seen: Sequence[int]) -> list[int]:
+    def _note_indirect(self, target: ir.Value, seen: Sequence[int]) -> int:
+        """The lane's next block is at a computed address; where it is most often."""
         e = self.e
         e.store(target, self._target)
-        number: ir.Value = _c(self._way_out(self._out))
+        number: ir.Value = _c(OUT)
         for pc in reversed(seen):
             this = e.icmp_unsigned("==", target, ir.Constant(I64, pc))
             number = e.select(this, _c(self._number_of(pc)), number)
         e.store(number, self._following)
-        return [self._number_of(pc) for pc in seen[:1]] or [self._way_out(self._out)]
+        return self._number_of(seen[0]) if seen else OUT
 
     def _number_of(self, pc: int) -> int:
-        return self._order.index(pc) if pc in self._heads else self._leaving_to(pc)
+        """OUT where the region was not cut with that way in mind, as with a register that happens to be known."""
+        return self._order.index(pc) if pc in self._ahead else OUT
 
-    def _leaving_to(self, pc: int) -> int:
-        if pc not in self._exits:
-            self._exits[pc] = self.e.append_basic_block(f"to_{pc:x}_")
-        return self._way_out(self._exits[pc])
-
-    def _way_out(self, block: ir.Block) -> int:
-        if block not in self._ways_out:
-            self._ways_out.append(block)
-        return EXITS + self._ways_out.index(block)
-
-    def _block(self, number: int) -> ir.Block:
-        return self._ways_out[number - EXITS] if number >= EXITS else self._heads[self._order[number]]
-
-    def _go(self, number: ir.Value) -> None:
-        self.e.store(number, self._following)
+    def _go(self, number: int) -> None:
+        self.e.store(_c(number), self._following)
         self.e.branch(self._end_of_block)
 
     def _agreed(self, condition: ir.Value) -> ir.Value:
@@ -226,69 +220,68 @@ class DeviceRegion(RegionStage):
         e.branch(self._meeting)
         e.position_at_end(self._meeting)
         mine, chosen = (e.load(slot, typ=I32) for slot in (self._following, self._chosen))
-        e.cbranch(e.icmp_unsigned(">=", chosen, _c(EXITS)), part, look)
+        e.cbranch(e.icmp_unsigned(">=", chosen, _c(OUT)), part, look)
         e.position_at_end(look)
         among = e.icmp_unsigned("==", mine, chosen)
         e.store(self._least(e.select(among, _c(NOBODY), mine)), self._waiting)
         e.cbranch(among, go, self._parted)
-        for block, number, blocks in ((go, chosen, self._order), (part, mine, self._ways_out)):
-            e.position_at_end(block)
-            first = 0 if block is go else EXITS
-            switch = e.switch(number, self._block(first))
-            for i in range(1, len(blocks)):
-                switch.add_case(_c(first + i), self._block(first + i))
+        e.position_at_end(go)
+        first, *others = (self._heads[pc] for pc in self._order)
+        switch = e.switch(chosen, first)
+        for number, head in enumerate(others, 1):
+            switch.add_case(_c(number), head)
+        self._end(part)
+        plain = e.icmp_unsigned("==", mine, _c(PLAIN_OUT))
+        flag = e.select(plain, ir.Constant(I64, PLAIN), ir.Constant(I64, 0))
+        self._f.jump(e.load(self._target, typ=I64), cost=0, flag=flag)
 
-    def _jump_plain(self, target: ir.Value) -> None:
-        self._f.jump(target, cost=0, flag=PLAIN)
+    def _leave(self) -> None:
+        """All ways out lead through the meeting."""
+        self._meet()
+        for block in (self._out, self._plain):
+            self.e.position_at_end(block)
+            self.e.unreachable()
 
     # -- memory ----------------------------------------------------------------------------------------------
-    def _site(self, access: str) -> memory.Site | None:
-        key = access, *self._accesses.registers
-        if key not in self._taken and len(self._taken) < len(self._sites):
-            self._taken[key] = self._sites[len(self._taken)]
-        return self._taken.get(key)
+    def _site(self, kind: str) -> Site:
+        key, taken, sites = self._accesses.registers, self._taken[kind], self._sites[kind]
+        if key not in taken:
+            taken.append(key)
+        return sites[min(taken.index(key), len(sites) - 1)]
 
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Through the group's entries."""
-        where, t = self.value(address), ir.IntType(n)
+        where = self.value(address)
         self.settle()
-        read = self._together(lambda refuse: memory.read(self._f, where, t, refuse, self._site("R")))
-        return self._wrap(read, n)
+        value, refused = access.read(self.e, self.state, self._f.vars, where, ir.IntType(n), self._site("R"))
+        self._leave_if(refused)
+        return self._wrap(value, n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
         """Through the group's entries; nothing is accessed where the condition is 0."""
         self.settle()
         a, v = self.value(address), self.value(value)
+        if condition is None:
+            self._write(a, v)
+            return
+        with self.e.if_then(self.value(condition)):
+            self._write(a, v)
 
-        def write(refuse: memory.Refuse) -> None:
-            with nullcontext() if condition is None else self.e.if_then(self.value(condition)):
-                memory.write(self._f, a, v, refuse, self._site("W"), self._sites)
+    def _write(self, address: ir.Value, value: ir.Value) -> None:
+        e = self.e
+        far, refused = access.write(e, self.state, self._f.vars, address, value, self._site("W"))
+        with e.if_then(far, likely=False):
+            for site in self._sites["R"]:
+                site.forget(e)
+        self._leave_if(refused)
 
-        self._together(write)
-
-    def _together(self, access: Callable[[memory.Refuse], ir.Value | None]) -> Any:
-        """Access memory; lanes that take longer are waited for before those that were refused leave."""
-        e, met = self.e, self.e.append_basic_block("met")
-        ends: list[tuple[int, ir.Block]] = []
-
-        def end(refused: int) -> None:
-            ends.append((refused, e.block))
-            e.branch(met)
-
-        value = access(lambda: end(1))
-        end(0)
-        e.position_at_end(met)
-        refused = e.phi(I32)
-        result = e.phi(value.type) if value is not None else None
-        for flag, block in ends:
-            refused.add_incoming(_c(flag), block)
-            if result is not None:
-                result.add_incoming(ir.Constant(result.type, ir.Undefined) if flag else value, block)
-        hidden = e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [refused], side_effect=True)
+    def _leave_if(self, refused: ir.Value) -> None:
+        """Lanes that took longer are waited for before those that were refused leave."""
+        e = self.e
+        hidden = e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [e.zext(refused, I32)], side_effect=True)
         hidden.attributes.add("convergent")
         with e.if_then(e.icmp_unsigned("!=", hidden, _c(0)), likely=False):
             self.leave_plain()
-        return result
 
 
 class _Apart:
