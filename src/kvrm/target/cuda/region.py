@@ -145,7 +145,7 @@ class DeviceRegion(RegionStage):
 
     def _edge(self, pc: int) -> None:
         """Go on at a known address, at the end of the block."""
-        self._ahead = [pc]
+        self._ahead = [pc] if pc in self._heads else []
         self._note(pc)
         self.e.branch(self._end_of_block)
 
