@@ -66,14 +66,6 @@ class LazyFlags:
         plain = e.icmp_unsigned("==", kind, _c(FACETS))
         return [e.select(plain, old, new) for old, new in zip(kept, made, strict=True)]
 
-    def normalise(self) -> None:
-        """Keep facets, whatever was kept, so that fewer values live."""
-        for slot, facet in zip(self._facets, self.load(), strict=True):
-            self._e.store(facet, slot)
-        self._e.store(_c(FACETS), self._kind)
-        for slot in (self._x, self._y):
-            self._e.store(_c(0), slot)
-
     def _subtracted(self, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
         """x - y, and a value that is negative if that overflowed."""
         e = self._e

@@ -150,8 +150,8 @@ class Paths:
                     work.append(pc)
         return seen
 
-    def region(self, entry: int, starts: set[int]) -> Region:
-        """The region of the blocks that begin at `starts`, to enter at one of them."""
+    def region(self, entry: int, starts: set[int], everywhere: bool = False) -> Region:
+        """The region of the blocks that begin at `starts`, to enter at one of them, or at all."""
         blocks = {pc: block for pc in sorted(starts) if (block := self._cut(pc, starts))}
         seen: dict[int, Counter[int]] = {}
         for pc in starts:
@@ -161,7 +161,7 @@ class Paths:
         targets = {
             end: tuple(t for t, _ in to.most_common(MOST_TARGETS) if t in blocks) for end, to in seen.items()
         }
-        return Region(entry, blocks, targets)
+        return Region(entry, blocks, targets, tuple(pc for pc in blocks if pc != entry) if everywhere else ())
 
 
 def _reversed(edges: Edges) -> Edges:

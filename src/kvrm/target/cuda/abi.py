@@ -87,10 +87,17 @@ class Var(IntEnum):
     SLOTS = auto()
     ROOT = auto()
     CODE = auto()
+    KIND = auto()  # of the flags, if they are not in FLAGS, and what they are computed from
+    X = auto()
+    Y = auto()
+    TARGET = auto()  # where a lane goes on that leaves its region
+    PLACES = auto()  # two words of each place that remembers a page
 
 
+PLACES = 8
 VAR_WORDS = 6
 """Words of those that handlers change."""
+ALL_WORDS = Var.PLACES + 2 * PLACES
 LOCAL = 5
 """LLVM's number of the address space that is a thread's own."""
 

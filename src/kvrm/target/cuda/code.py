@@ -144,7 +144,7 @@ class Code:
         number = self._handlers
         for region in self.regions:
             whole = not any(map(region.covers, breakpoints))
-            for pc in flow_order(region.entry, region.successors):
+            for pc in flow_order(region.order(), region.successors):
                 at = self.slot(pc)
                 now[at] = number if whole else int(ids[at, 1])
                 number += 1

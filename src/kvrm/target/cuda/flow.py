@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterable
 Successors = Callable[[int], Iterable[int]]
 
 
-def flow_order(entry: int, successors: Successors) -> list[int]:
-    """All that is reached from `entry`, each cycle together, its first block first, before what follows it.
+def flow_order(starts: Iterable[int], successors: Successors) -> list[int]:
+    """All that is reached from `starts`, each cycle together, its first block first, before what follows it.
 
     A weak topological order (Bourdoncle, "Efficient chaotic iteration strategies with widenings", 1993).
     """
     out: list[int] = []
-    for head, inside in _components(entry, successors):
+    for head, inside in _components(starts, successors):
         out += _cycle(head, inside, successors) if inside else [head]
     return out
 
 
 def _cycle(head: int, inside: set[int], successors: Successors) -> list[int]:
     """Without the ways back to its first block, a cycle is ordered as anything else."""
-    return flow_order(head, lambda pc: [s for s in successors(pc) if s in inside])
+    return flow_order([head], lambda pc: [s for s in successors(pc) if s in inside])
 
 
-def _components(entry: int, successors: Successors) -> list[tuple[int, set[int]]]:
+def _components(starts: Iterable[int], successors: Successors) -> list[tuple[int, set[int]]]:
     """Strongly connected components in topological order: the block that is reached first, and the others."""
-    order = _postorder(entry, successors)[::-1]
+    order = _postorder(starts, successors)[::-1]
     before: dict[int, list[int]] = {pc: [] for pc in order}
     for pc in order:
         for other in successors(pc):
@@ -34,15 +34,16 @@ def _components(entry: int, successors: Successors) -> list[tuple[int, set[int]]
     out = []
     for pc in order:
         if pc not in taken:
-            members = _postorder(pc, lambda at: [p for p in before[at] if p not in taken])
+            members = _postorder([pc], lambda at: [p for p in before[at] if p not in taken])
             taken.update(members)
             out.append((pc, set(members) - {pc}))
     return out
 
 
-def _postorder(start: int, successors: Successors) -> list[int]:
-    seen, out = {start}, list[int]()
-    work = [(start, iter(successors(start)))]
+def _postorder(starts: Iterable[int], successors: Successors) -> list[int]:
+    seen: set[int] = set()
+    out: list[int] = []
+    work = [(-1, iter(starts))]
     while work:
         pc, following = work[-1]
         other = next((s for s in following if s not in seen), None)
@@ -52,4 +53,4 @@ def _postorder(start: int, successors: Successors) -> list[int]:
         else:
             seen.add(other)
             work.append((other, iter(successors(other))))
-    return out
+    return out[:-1]

@@ -23,6 +23,7 @@ from kvrm.machine import state as layout
 from kvrm.target.cuda import memory, transfer
 from kvrm.target.cuda.abi import (
     AGAIN,
+    ALL_WORDS,
     GROUP,
     LOCAL_POINTER,
     PLAIN,
@@ -187,7 +188,7 @@ def _loop(
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
-    handed = _words(e, max(Var) + 1)
+    handed = _words(e, ALL_WORDS)
     with e.goto_block(before):
         for word, value in zip(
             (Var.PARAMS, Var.TABLE, Var.LANE, Var.SLOTS, Var.ROOT, Var.CODE), fixed, strict=True

@@ -34,7 +34,7 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
         starts = _around(max(weights, key=weights.__getitem__), paths, before, taken)
         outside = {pc: sum(n for p, n in before.get(pc, {}).items() if p not in starts) for pc in starts}
         taken |= starts
-        out.append(paths.region(max(sorted(starts), key=outside.__getitem__), starts))
+        out.append(paths.region(max(sorted(starts), key=outside.__getitem__), starts, everywhere=True))
         for pc in starts:
             weights.pop(pc, None)
     return out

@@ -9,7 +9,9 @@ to it: it has lanes meet where all ways lead, and each block has ways that lead 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
+from functools import partial
+from itertools import count
 from typing import Any
 
 from llvmlite import ir
@@ -17,16 +19,19 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I32, I64
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
+from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.stage import RegionStage
 from kvrm.target.cuda import access
 from kvrm.target.cuda.abi import PLAIN, RegionFunction, Var
 from kvrm.target.cuda.access import Site
 from kvrm.target.cuda.flow import flow_order
-from kvrm.values import Bits
+from kvrm.values import Bits, bits
 
-SITES = {"R": 4, "W": 2}
-"""Places of a region that remember a page, for each kind of access: the last is for all that have none."""
+PLACES_IN_REGISTERS, PLACES_IN_MEMORY = {"R": 4, "W": 2}, {"R": 5, "W": 3}
+"""Places that remember a page, for each kind of access: the last is for all that have none of their own."""
+LARGEST_WITH_PLACES = 100
+"""Instructions of a region that keeps them in registers."""
 OUT, PLAIN_OUT = 1 << 16, (1 << 16) + 1
 """In place of a block's number: the lane leaves, and its target says where to; PLAIN_OUT: to the handler."""
 NO_PAGE = (1 << 64) - 1
@@ -49,20 +54,43 @@ class DeviceRegion(RegionStage):
     def __init__(self, module: ir.Module, name: str, region: Region) -> None:
         super().__init__(module, name, region)
         slot = self._registers.slot
-        self._sites = {
-            kind: [
-                Site(slot(f"page{kind}{i}", I64, ir.Constant(I64, NO_PAGE)), slot(f"base{kind}{i}", I64))
-                for i in range(count)
-            ]
-            for kind, count in SITES.items()
-        }
-        self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
+        flags: dict[str, int] = {"flags_kind": Var.KIND, "flags_x": Var.X, "flags_y": Var.Y}
+        flags |= {f"flags_{i}": Var.FLAGS + i for i in range(4)}
+        self._registers.lazy_flags = LazyFlags(self.e, partial(self._word, flags), self._f.flags)
+        self._target = self._at(Var.TARGET)
         self._following, self._chosen, self._waiting = (
             slot(k, I32) for k in ("following", "chosen", "waiting")
         )
-        self._order = flow_order(region.entry, region.successors)
-        self._end_of_block: ir.Block = None
+        self._order = flow_order(region.order(), region.successors)
         self._meeting, self._parted = (self._f.fn.append_basic_block(k) for k in ("meeting", "parted"))
+        self._ahead: list[int] = []
+        self._gone: set[int] = set()
+        self._before: ir.Value | None = None
+        places = PLACES_IN_MEMORY if region.size > LARGEST_WITH_PLACES else PLACES_IN_REGISTERS
+        numbers = count()
+        self._sites = {
+            kind: [self._site_at(next(numbers), places) for _ in range(places[kind])] for kind in places
+        }
+        self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in places}
+
+    def _at(self, word: int) -> ir.Value:
+        return self.e.at(self._f.vars, 8 * word)
+
+    def _word(self, words: dict[str, int], name: str, t: ir.Type, first: ir.Value | None = None) -> ir.Value:
+        """A variable in memory: few blocks need it, and it would take a register in all."""
+        where = self._at(words[name])
+        if first is not None:
+            self.e.store(first, where)
+        return where
+
+    def _site_at(self, number: int, places: dict[str, int]) -> Site:
+        none = ir.Constant(I64, NO_PAGE)
+        if places is PLACES_IN_REGISTERS:
+            slot = self._registers.slot
+            return Site(slot(f"page{number}", I64, none), slot(f"base{number}", I64))
+        site = Site(*(self._at(Var.PLACES + 2 * number + i) for i in (0, 1)))
+        site.forget(self.e)
+        return site
 
     @property
     def function(self) -> ir.Function:
@@ -95,127 +123,123 @@ class DeviceRegion(RegionStage):
         return {}
 
     def _unroll(self, turn: list[Block], needed: int) -> None:
-        outer, self._end_of_block = self._end_of_block, self.e.append_basic_block("end")
+        e, self._gone = self.e, set()
+        start = e.append_basic_block("start")
+        e.branch(start)
+        e.position_at_end(start)
+        self._before = self._present()
         super()._unroll(turn, needed)
-        self._end_of_block = outer
+        self._before = None
 
     def _checked_together(self, turn: list[Block]) -> Any:
         return _Apart()
 
-    def _emit(self, block: Block, needed: int | None) -> None:
-        self._end_of_block = self.e.append_basic_block("end")
-        super()._emit(block, needed)
-
     def leave_plain(self) -> None:
-        """End the LLVM block: a lane that leaves waits for the others of its block at that block's end."""
+        """End the LLVM block: the lane waits, and leaves when all others have come to where they leave."""
         self._settle()
         self.e.store(ir.Constant(I64, self._pc), self._target)
-        self._go(PLAIN_OUT)
+        self._wait(_c(PLAIN_OUT))
 
     def _finish(self, block: Block) -> None:
-        """Go on with the next block if all agree on it and nobody waits before it; else meet."""
+        """Go on with the next block if nobody waits before it; else meet."""
         e = self.e
         self._ahead = self._region.successors(block.start)
-        ways = self._note_next(block)
-        e.branch(self._end_of_block)
-        e.position_at_end(self._end_of_block)
-        for number in ways if len(ways) > 1 else ():
-            self._if_free(number, self._agreed(self._goes_to(number)))
-        least = min(ways)
-        e.store(self._lesser(e.load(self._waiting, typ=I32), *map(_c, {*ways} - {least})), self._waiting)
-        self._if_free(least, self._goes_to(least))
-        e.branch(self._parted)
-
-    def _if_free(self, number: int, condition: ir.Value) -> None:
-        """Go on with a block of that number on a condition, if none wait for it or before it."""
-        e = self.e
-        if number < OUT:
-            free = e.icmp_unsigned("<", _c(number), e.load(self._waiting, typ=I32))
-            other = e.append_basic_block("other")
-            e.cbranch(e.and_(free, condition), self._heads[self._order[number]], other)
-            e.position_at_end(other)
-
-    def _goes_to(self, number: int) -> ir.Value:
-        return self.e.icmp_unsigned("==", self.e.load(self._following, typ=I32), _c(number))
-
-    def _lesser(self, one: ir.Value, *others: ir.Value) -> ir.Value:
-        for other in others:
-            one = self.e.select(self.e.icmp_unsigned("<", one, other), one, other)
-        return one
-
-    def _edge(self, pc: int) -> None:
-        """Go on at a known address, at the end of the block."""
-        self._ahead = [pc] if pc in self._heads else []
-        self._note(pc)
-        self.e.branch(self._end_of_block)
-
-    def _note_next(self, block: Block) -> list[int]:
-        """Store the number of the lane's next block; those it may be, but for rare ones."""
-        e = self.e
-        if self._next is None:
-            return [self._note(block.end)]
-        target, condition = self._next
+        target, condition = self._next or (bits(64, block.end), None)
         if condition is not None and condition.known:
-            return [self._note(int(target) if int(condition) else block.end)]
+            target, condition = (target if int(condition) else bits(64, block.end)), None
         if not target.known:
-            return [self._note_indirect(self.value(target), self._region.targets.get(block.end, ()))]
-        fall = int(target) if condition is None else block.end
-        if condition is None:
-            return [self._note(fall)]
-        # all of it before the branch, so that there is none
-        choice, ways = self.value(condition), [int(target), fall]
-        e.store(e.select(choice, *(ir.Constant(I64, pc) for pc in ways)), self._target)
-        numbers = [self._number_of(pc) for pc in ways]
-        e.store(e.select(choice, *map(_c, numbers)), self._following)
-        return sorted(numbers)
+            self._go_indirectly(self.value(target), self._region.targets.get(block.end, ()))
+        elif condition is None:
+            self._go(int(target), self._before, self._gone)
+        else:
+            choice, before = self.value(condition), self._before or self._present()
+            ways = {"taken": int(target), "fall": block.end}
+            blocks = [e.append_basic_block(name) for name in ways]
+            e.cbranch(choice, *blocks)
+            for where, pc in zip(blocks, ways.values(), strict=True):
+                e.position_at_end(where)
+                self._go(pc, before, self._gone.union(map(self._number_of, ways.values())))
+        self._gone = set()
 
-    def _note(self, pc: int) -> int:
-        """The lane's next block is at a known address."""
-        number = self._number_of(pc)
+    def _go(self, pc: int, before: ir.Value | None, others: Set[int]) -> None:
+        """Go on with a block, at which others may go to blocks of those numbers; `before`: all that were here.
+
+        Those whose number is least go on without the others, who wait.
+        """
+        e, number = self.e, self._number_of(pc)
         if number == OUT:
-            self.e.store(ir.Constant(I64, pc), self._target)
-        self.e.store(_c(number), self._following)
-        return number
+            self._leave_for(pc)
+            return
+        waiting = e.load(self._waiting, typ=I32)
+        greater = min((n for n in others if n > number), default=OUT)
+        everybody = ir.Constant(I1, 1)
+        if before is not None:
+            everybody = e.icmp_unsigned("==", self._present(), before)
+        if greater < OUT:
+            parted = e.select(e.icmp_unsigned("<", waiting, _c(greater)), waiting, _c(greater))
+            waiting = e.select(everybody, waiting, parted) if before is not None else parted
+            e.store(waiting, self._waiting)
+        free = e.icmp_unsigned("<", _c(number), waiting)
+        if min(others, default=number) < number:
+            free = e.and_(free, everybody)
+        wait = e.append_basic_block("wait")
+        e.cbranch(free, self._heads[pc], wait)
+        e.position_at_end(wait)
+        self._wait(_c(number))
 
-    def _note_indirect(self, target: ir.Value, seen: Sequence[int]) -> int:
-        """The lane's next block is at a computed address; where it is most often."""
+    def _go_indirectly(self, target: ir.Value, seen: Sequence[int]) -> None:
+        """Go on at a computed address, with the block that it most often is if all agree on it."""
         e = self.e
         e.store(target, self._target)
+        if not seen:
+            self._wait(_c(OUT))
+            return
+        before, likely, other = self._present(), e.append_basic_block("likely"), e.append_basic_block("other")
+        e.cbranch(e.icmp_unsigned("==", target, ir.Constant(I64, seen[0])), likely, other)
+        e.position_at_end(likely)
+        self._go(seen[0], before, {-1})
+        e.position_at_end(other)
         number: ir.Value = _c(OUT)
-        for pc in reversed(seen):
+        for pc in seen[1:]:
             this = e.icmp_unsigned("==", target, ir.Constant(I64, pc))
             number = e.select(this, _c(self._number_of(pc)), number)
-        e.store(number, self._following)
-        return self._number_of(seen[0]) if seen else OUT
+        self._wait(number)
+
+    def _edge(self, pc: int) -> None:
+        """Leave a loop in one of several turns: those who stay go on to the last."""
+        self._ahead = [pc] if pc in self._heads else []
+        number = self._number_of(pc)
+        self._gone.add(number)
+        if number == OUT:
+            self._leave_for(pc)
+        else:
+            self._wait(_c(number))
+
+    def _leave_for(self, pc: int) -> None:
+        self.e.store(ir.Constant(I64, pc), self._target)
+        self._wait(_c(OUT))
+
+    def _wait(self, number: ir.Value) -> None:
+        self.e.store(number, self._following)
+        self.e.branch(self._parted)
 
     def _number_of(self, pc: int) -> int:
         """OUT where the region was not cut with that way in mind, as with a register that happens to be known."""
         return self._order.index(pc) if pc in self._ahead else OUT
 
-    def _go(self, number: int) -> None:
-        self.e.store(_c(number), self._following)
-        self.e.branch(self._end_of_block)
-
-    def _agreed(self, condition: ir.Value) -> ir.Value:
-        """Whether it holds for all that are together."""
-        return self._of_warp("vote.all.sync", I1, lambda mask: (mask, condition))
+    def _present(self) -> ir.Value:
+        """A bit for each lane that is here."""
+        return self.e.external("llvm.nvvm.activemask", I32)
 
     def _least(self, value: ir.Value) -> ir.Value:
-        return self._of_warp("redux.sync.umin", I32, lambda mask: (value, mask))
-
-    def _of_warp(
-        self, name: str, t: ir.Type, arguments: Callable[[ir.Value], tuple[ir.Value, ...]]
-    ) -> ir.Value:
-        """Of those that are together now, whoever they are: nobody waits, so nobody waits in vain."""
-        e = self.e
-        return e.external(f"llvm.nvvm.{name}", t, *arguments(e.external("llvm.nvvm.activemask", I32)))
+        """The least of those who are here, whoever they are: nobody is waited for in vain."""
+        return self.e.external("llvm.nvvm.redux.sync.umin", I32, value, self._present())
 
     def _meet(self) -> None:
         """Where all lanes come who do not go on together."""
         e = self.e
         look, part, go = (e.append_basic_block(name) for name in ("look", "part", "go"))
         e.position_at_end(self._parted)
-        self._registers.lazy_flags.normalise()
         e.store(self._least(e.load(self._following, typ=I32)), self._chosen)
         e.branch(self._meeting)
         e.position_at_end(self._meeting)
