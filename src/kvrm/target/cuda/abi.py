@@ -91,13 +91,11 @@ class Var(IntEnum):
     X = auto()
     Y = auto()
     TARGET = auto()  # where a lane goes on that leaves its region
-    PLACES = auto()  # two words of each place that remembers a page
+    STATE = auto()  # the address of the lane's state
 
 
-PLACES = 8
 VAR_WORDS = 6
 """Words of those that handlers change."""
-ALL_WORDS = Var.PLACES + 2 * PLACES
 LOCAL = 5
 """LLVM's number of the address space that is a thread's own."""
 

@@ -23,7 +23,6 @@ from kvrm.machine import state as layout
 from kvrm.target.cuda import memory, transfer
 from kvrm.target.cuda.abi import (
     AGAIN,
-    ALL_WORDS,
     GROUP,
     LOCAL_POINTER,
     PLAIN,
@@ -188,12 +187,13 @@ def _loop(
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
-    handed = _words(e, ALL_WORDS)
+    handed = _words(e, max(Var) + 1)
     with e.goto_block(before):
         for word, value in zip(
             (Var.PARAMS, Var.TABLE, Var.LANE, Var.SLOTS, Var.ROOT, Var.CODE), fixed, strict=True
         ):
             e.store_at(value, handed, 8 * word)
+        e.store_at(state, handed, 8 * Var.STATE)
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
     mine = e.load_at(variables, 8 * Var.IP, I32)
     least = _least(e, mine)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from functools import partial
-from itertools import count
 from typing import Any
 
 from llvmlite import ir
@@ -28,10 +27,10 @@ from kvrm.target.cuda.access import Site
 from kvrm.target.cuda.flow import flow_order
 from kvrm.values import Bits, bits
 
-PLACES_IN_REGISTERS, PLACES_IN_MEMORY = {"R": 4, "W": 2}, {"R": 5, "W": 3}
-"""Places that remember a page, for each kind of access: the last is for all that have none of their own."""
-LARGEST_WITH_PLACES = 100
-"""Instructions of a region that keeps them in registers."""
+SITES = {"R": 4, "W": 2}
+"""Places of a region that remember a page, for each kind of access: the last is for all that have none."""
+LARGEST_WITH_SITES = 100
+"""Instructions of a region that has them."""
 OUT, PLAIN_OUT = 1 << 16, (1 << 16) + 1
 """In place of a block's number: the lane leaves, and its target says where to; PLAIN_OUT: to the handler."""
 NO_PAGE = (1 << 64) - 1
@@ -66,12 +65,14 @@ class DeviceRegion(RegionStage):
         self._ahead: list[int] = []
         self._gone: set[int] = set()
         self._before: ir.Value | None = None
-        places = PLACES_IN_MEMORY if region.size > LARGEST_WITH_PLACES else PLACES_IN_REGISTERS
-        numbers = count()
         self._sites = {
-            kind: [self._site_at(next(numbers), places) for _ in range(places[kind])] for kind in places
+            kind: [
+                Site(slot(f"page{kind}{i}", I64, ir.Constant(I64, NO_PAGE)), slot(f"base{kind}{i}", I64))
+                for i in range(number if region.size <= LARGEST_WITH_SITES else 0)
+            ]
+            for kind, number in SITES.items()
         }
-        self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in places}
+        self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
 
     def _at(self, word: int) -> ir.Value:
         return self.e.at(self._f.vars, 8 * word)
@@ -82,15 +83,6 @@ class DeviceRegion(RegionStage):
         if first is not None:
             self.e.store(first, where)
         return where
-
-    def _site_at(self, number: int, places: dict[str, int]) -> Site:
-        none = ir.Constant(I64, NO_PAGE)
-        if places is PLACES_IN_REGISTERS:
-            slot = self._registers.slot
-            return Site(slot(f"page{number}", I64, none), slot(f"base{number}", I64))
-        site = Site(*(self._at(Var.PLACES + 2 * number + i) for i in (0, 1)))
-        site.forget(self.e)
-        return site
 
     @property
     def function(self) -> ir.Function:
@@ -267,8 +259,10 @@ class DeviceRegion(RegionStage):
             self.e.unreachable()
 
     # -- memory ----------------------------------------------------------------------------------------------
-    def _site(self, kind: str) -> Site:
+    def _site(self, kind: str) -> Site | None:
         key, taken, sites = self._accesses.registers, self._taken[kind], self._sites[kind]
+        if not sites:
+            return None
         if key not in taken:
             taken.append(key)
         return sites[min(taken.index(key), len(sites) - 1)]
@@ -277,7 +271,7 @@ class DeviceRegion(RegionStage):
         """Through the group's entries."""
         where = self.value(address)
         self.settle()
-        value, refused = access.read(self.e, self.state, self._f.vars, where, ir.IntType(n), self._site("R"))
+        value, refused = access.read(self.e, self._f.vars, where, ir.IntType(n), self._site("R"))
         self._leave_if(refused)
         return self._wrap(value, n)
 
@@ -293,10 +287,11 @@ class DeviceRegion(RegionStage):
 
     def _write(self, address: ir.Value, value: ir.Value) -> None:
         e = self.e
-        far, refused = access.write(e, self.state, self._f.vars, address, value, self._site("W"))
-        with e.if_then(far, likely=False):
-            for site in self._sites["R"]:
-                site.forget(e)
+        far, refused = access.write(e, self._f.vars, address, value, self._site("W"))
+        if self._sites["R"]:
+            with e.if_then(far, likely=False):
+                for site in self._sites["R"]:
+                    site.forget(e)
         self._leave_if(refused)
 
     def _leave_if(self, refused: ir.Value) -> None:
