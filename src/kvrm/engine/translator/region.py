@@ -111,7 +111,7 @@ class Region:
         return {pc: longest[pc] for pc in heads}
 
     def _close_cycles(self, start: int, state: dict[int, int], heads: set[int], order: list[int]) -> None:
-        """From a block on, add to `heads` the blocks that close cycles, and to `order` all, the last first."""
+        """From a block on, add to `heads` blocks that close cycles, and to `order` all, the last first."""
         work = [(start, iter(self.successors(start)))]
         state[start] = 1
         while work:

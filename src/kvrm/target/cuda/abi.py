@@ -79,19 +79,18 @@ class Var(IntEnum):
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
-    ENTRY = 6  # which of its blocks a region is entered at; only regions find this and what follows
-    NUMBER = auto()  # of the slot there
-    PARAMS = auto()  # what handlers are told in their arguments
-    TABLE = auto()
-    LANE = auto()
-    SLOTS = auto()
-    ROOT = auto()
+    PARAMS = 6  # from here on only among those of regions: the parameters
+    TABLE = auto()  # the group's page table
+    LANE = auto()  # the number of the lane in it
+    ROOT = auto()  # the parameters of that name
     CODE = auto()
+    STATE = auto()  # the address of the lane's state
+    ENTRY = auto()  # which of its blocks a region is entered at
+    NUMBER = auto()  # of the slot there
     KIND = auto()  # of the flags, if they are not in FLAGS, and what they are computed from
     X = auto()
     Y = auto()
     TARGET = auto()  # where a lane goes on that leaves its region
-    STATE = auto()  # the address of the lane's state
 
 
 VAR_WORDS = 6
@@ -100,12 +99,10 @@ LOCAL = 5
 """LLVM's number of the address space that is a thread's own."""
 
 
-HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 10)
-"""Arguments: state, variables; number of the slot, parameters, page table of the group, number of the lane in
-it, the parameters SLOTS, ROOT and CODE, the slot's three words of operands."""
-
-
 LOCAL_POINTER = ir.PointerType(addrspace=LOCAL)
+HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [LOCAL_POINTER])
+"""Arguments: state, variables, number of the slot, its three words of operands, the variables of regions, of
+which a handler finds only those that do not change."""
 REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER] * 2)
 """Arguments: state, variables."""
 
@@ -122,11 +119,8 @@ class DeviceFunction(Function):
         self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
     ) -> None:
         e = self._begin(module, HANDLER, name, linkage, emitter)
-        self.state, self.vars, self.number, self.params, self.table_address, self.lane = self.fn.args[:6]
-        self.table = pointer(e, self.table_address)
-        self.slots, self.root, self.code = (pointer(e, v) for v in self.fn.args[6:9])
-        self.operands = self.fn.args[9:]
-        self.ip = e.at(self.slots, e.shl(self.number, ir.Constant(I64, 5)))
+        self.state, self.vars, self.number, *self.operands, self.context = self.fn.args
+        self.ip = e.inttoptr(e.shl(self.number, ir.Constant(I64, 5)), PTR)
         self._load_variables()
 
     def _begin(
@@ -185,8 +179,9 @@ class DeviceFunction(Function):
                 self._stop(Reason.BUDGET, number, budget, {})
         self._return(number, budget)
 
-    def _code_table(self) -> ir.Value:
-        return self.code
+    def parameters(self) -> ir.Value:
+        """The address of the parameter block."""
+        return self.e.load_at(self.context, 8 * Var.PARAMS, I64)
 
     def jump(self, target: ir.Value, cost: int = 1, flag: ir.Value | int = 0) -> None:
         """Retire and continue at the guest address `target`, or stop if its page is not predecoded.
@@ -211,22 +206,20 @@ class DeviceFunction(Function):
     def _first_slot(self, page: ir.Value) -> ir.Value:
         e = self.e
         chunk = e.lshr(page, ir.Constant(I64, 9))
-        code = self._code_table()
+        code = pointer(e, e.load_at(self.context, 8 * Var.CODE, I64))
         row = e.load_at(code, e.shl(chunk, ir.Constant(I64, 2)), I32)
         at = e.add(e.shl(e.zext(row, I64), ir.Constant(I64, 9)), e.and_(page, ir.Constant(I64, 511)))
         return e.load_at(e.at(code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
 
 
 class RegionFunction(DeviceFunction):
-    """A region, which finds among the variables what handlers have as arguments, where it needs it."""
+    """A region, whose variables are its own."""
 
     def __init__(self, module: ir.Module, name: str, emitter: type[Emitter]) -> None:
         self._begin(module, REGION, name, "internal", emitter)
         self.state, self.vars = self.fn.args
+        self.context = self.vars
         self._load_variables()
-
-    def _code_table(self) -> ir.Value:
-        return pointer(self.e, self.e.load_at(self.vars, 8 * Var.CODE, I64))
 
     def leave_to_handler(self) -> None:
         """Return to the loop, which runs the handler of the word that the region is entered at."""

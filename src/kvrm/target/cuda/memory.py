@@ -11,15 +11,12 @@ entries, its 2 MiB have. Chunk 0 is empty, so an address that nothing is mapped 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
-from kvrm.engine.interpreter.abi import unlikely
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS, AccessKind
-from kvrm.target.cuda.abi import PAGES_LEFT, DeviceFunction, Param, pointer
+from kvrm.target.cuda.abi import PAGES_LEFT, Param, pointer
 
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
@@ -80,67 +77,6 @@ def _bit(e: Emitter, mask: ir.Value, lane: ir.Value) -> ir.Value:
     return e.trunc(e.lshr(mask, e.trunc(lane, I32)), I1)
 
 
-Refuse = Callable[[], None]
-"""Ends a block in which an access has been refused."""
-
-
-def read(f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse) -> ir.Value:
-    """A little-endian `t`: at once if it lies in whole words of one page, else by `read_slow`."""
-    e, size = f.e, t.width // 8
-    if not fast(size):
-        return _read_slowly(f, address, t, refuse)
-    slow, done = e.append_basic_block("slow"), e.append_basic_block("read")
-    where, stride = _find(f, address, size, "R", slow)
-    value = join(e, t, [e.load(pointer(e, p), typ=w) for p, w in words(e, where, stride, t)])
-    fast_end = e.block
-    e.branch(done)
-    e.position_at_end(slow)
-    other = _read_slowly(f, address, t, refuse)
-    slow_end = e.block
-    e.branch(done)
-    e.position_at_end(done)
-    result = e.phi(t)
-    result.add_incoming(value, fast_end)
-    result.add_incoming(other, slow_end)
-    return result
-
-
-def write(f: DeviceFunction, address: ir.Value, value: ir.Value, refuse: Refuse) -> None:
-    """Store `value`: at once into whole words of a page that is the lane's own, else by `write_slow`."""
-    e, t = f.e, value.type
-    size = t.width // 8
-    if not fast(size):
-        _write_slowly(f, address, value, refuse)
-        return
-    slow, done = e.append_basic_block("slow"), e.append_basic_block("written")
-    where, stride = _find(f, address, size, "W", slow)
-    for i, (p, w) in enumerate(words(e, where, stride, t)):
-        part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, 64 * i)), w)
-        e.store(part, pointer(e, p))
-    e.branch(done)
-    e.position_at_end(slow)
-    _write_slowly(f, address, value, refuse)
-    e.branch(done)
-    e.position_at_end(done)
-
-
-def _find(
-    f: DeviceFunction, address: ir.Value, size: int, access: str, slow: ir.Block
-) -> tuple[ir.Value, ir.Value]:
-    """Where an access of whole words is on the device, and how far the next word is; others go to `slow`."""
-    e, offset = f.e, offset_of(f.e, address)
-    a, easy = Access(e, f.root, f.table, f.lane), is_easy(e, offset, size)
-    entry = a.entry(address)
-    own = e.load_at(entry, OWN, I32)
-    mask = e.load_at(entry, MASK[access], I32)
-    allowed = a.bit(mask if access == "R" else e.and_(mask, own))
-    good = e.append_basic_block("good")
-    unlikely(e.cbranch(e.not_(e.and_(allowed, easy)), slow, good))
-    e.position_at_end(good)
-    base, stride = a.base(entry, a.bit(own) if access == "R" else ir.Constant(I1, 1))
-    return e.add(base, inside(e, offset, stride)), stride
-
-
 def offset_of(e: Emitter, address: ir.Value) -> ir.Value:
     """How far into its page an address is."""
     return e.and_(address, _c(PAGE - 1))
@@ -154,41 +90,6 @@ def inside(e: Emitter, offset: ir.Value, stride: ir.Value) -> ir.Value:
 def fast(size: int) -> bool:
     """Whether there is a fast way for accesses of so many bytes: not for those of three registers."""
     return size in (1, 2, 4) or size % 8 == 0
-
-
-def _read_slowly(f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse) -> ir.Value:
-    e, size = f.e, t.width // 8
-    if size > 8:
-        out = _scratch(f)
-        _call_slow(f, "read_slow", address, size, out, refuse)
-        return e.load(out, typ=t, align=16)
-    # in a register: a load that both ways share would be one from memory of an unknown kind
-    both = e.call(_read_word(f.fn.module), [f.state, f.params, f.table_address, f.lane, address, _c(size)])
-    _refuse_if(f, e.extract_value(both, 0), refuse)
-    word = e.extract_value(both, 1)
-    return word if size == 8 else e.trunc(word, t)
-
-
-def _read_word(module: ir.Module) -> ir.Function:
-    """`read_word`: as `read_slow`, but of at most 8 bytes, which it returns after the reason."""
-    if "read_word" not in module.globals:
-        result = ir.LiteralStructType([I64, I64])
-        fn = ir.Function(module, ir.FunctionType(result, SLOW.args[:6]), "read_word")
-        fn.linkage = "internal"
-        fn.attributes.add("noinline")
-        e = Emitter(fn.append_basic_block("entry"))
-        out = local_words(e, 1)
-        e.store(_c(0), out)
-        reason = e.call(slow_function(module, "read_slow"), [*fn.args, out])
-        both = e.insert_value(ir.Constant(result, ir.Undefined), reason, 0)
-        e.ret(e.insert_value(both, e.load(out, typ=I64), 1))
-    return module.globals["read_word"]
-
-
-def _write_slowly(f: DeviceFunction, address: ir.Value, value: ir.Value, refuse: Refuse) -> None:
-    out = _scratch(f)
-    f.e.store(value, out, align=16)
-    _call_slow(f, "write_slow", address, value.type.width // 8, out, refuse)
 
 
 def is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
@@ -221,33 +122,11 @@ def join(e: Emitter, t: ir.Type, parts: list[ir.Value]) -> ir.Value:
     return value
 
 
-def _scratch(f: DeviceFunction) -> ir.Value:
-    with f.e.goto_entry_block():
-        return local_words(f.e, LARGEST // 8)
-
-
 def local_words(e: Emitter, count: int) -> ir.Value:
     """The address of `count` words of the thread's own."""
     words = e.alloca(ir.ArrayType(I64, count))
     words.type, words.align = PTR, 16
     return words
-
-
-def _call_slow(
-    f: DeviceFunction, name: str, address: ir.Value, size: int, out: ir.Value, refuse: Refuse
-) -> None:
-    """Call the careful function; `refuse` if it cannot do it."""
-    arguments = [f.state, f.params, f.table_address, f.lane, address, _c(size), out]
-    _refuse_if(f, f.e.call(slow_function(f.fn.module, name), arguments), refuse)
-
-
-def _refuse_if(f: DeviceFunction, reason: ir.Value, refuse: Refuse) -> None:
-    e = f.e
-    good, bad = e.append_basic_block("good"), e.append_basic_block("bad")
-    unlikely(e.cbranch(e.icmp_unsigned("!=", reason, _c(0)), bad, good))
-    e.position_at_end(bad)
-    refuse()
-    e.position_at_end(good)
 
 
 SLOW = ir.FunctionType(I64, [PTR, I64, I64, I64, I64, I64, PTR])

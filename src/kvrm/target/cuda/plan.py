@@ -12,12 +12,14 @@ from kvrm.engine.translator.region import Region
 ENOUGH = 0.003
 """The part of a path that may stay interpreted."""
 LARGEST = 400
-"""Instructions of a region."""
+"""Instructions of a region, but for those that run about as often as its hottest block."""
+AS_OFTEN = 0.9
+ALL = 1000
+"""Instructions of all regions, about. The GPU waits for code that its instruction cache has not, and it has the
+interpreter's code there more often than that of regions that are run now and then."""
 RAREST = 0.001
 """How often, for each time that the hottest block of a region runs, control must pass between two blocks for
 one to bring the other into the region."""
-MOST = 40
-"""Regions: each costs about as much compilation as twenty handlers."""
 
 
 def plan(paths: Paths, path: list[int]) -> list[Region]:
@@ -30,7 +32,8 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
             before.setdefault(other, Counter())[one] = times
     taken: set[int] = set()
     out: list[Region] = []
-    while len(out) < MOST and sum(weights.values()) > enough:
+
+    while sum(weights.values()) > enough and sum(r.size for r in out) < ALL:
         starts = _around(max(weights, key=weights.__getitem__), paths, before, taken)
         outside = {pc: sum(n for p, n in before.get(pc, {}).items() if p not in starts) for pc in starts}
         taken |= starts
@@ -50,7 +53,8 @@ def _around(start: int, paths: Paths, before: dict[int, Counter[int]], taken: Se
         if pc in inside or pc in taken or paths.block(pc) is None:
             continue
         size += paths.size(pc)
-        if inside and (size > LARGEST or -times < RAREST * hottest):
+        most = ALL if -times >= AS_OFTEN * hottest else LARGEST
+        if inside and (size > most or -times < RAREST * hottest):
             break
         inside.add(pc)
         for edges in (paths.edges, before):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from random import Random
 
 import numpy as np
@@ -22,7 +22,7 @@ OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 4
 """Lanes that are recorded besides the first, how often, and how many in a row that add nothing end it."""
 
 
-def find_regions(origin: Machine, job: Job, budget: int) -> list[Region]:
+def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> list[Region]:
     """The regions that a few of the lanes would have spent most of their first instructions in."""
     worker = Worker(origin, job, engine="interpreter")
     count = len(job.outputs.stop)
@@ -33,6 +33,7 @@ def find_regions(origin: Machine, job: Job, budget: int) -> list[Region]:
     in_vain = 0
     for lane in (0, *others):
         worker.lane_as_machine(lane)
+        machine.breakpoints = set(breakpoints)
         before = len(paths.edges)
         for trace in _recorded(machine, OTHER_PIECES if lane else PIECES, machine.retired + budget):
             path += paths.add(trace)

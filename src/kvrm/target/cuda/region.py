@@ -1,10 +1,11 @@
 """Regions on the device: one function for all lanes of a warp, which part and meet again inside it.
 
-Lanes run a block together. Where they do not all go on to the same block, each notes the number of its next
-one, and all that entered the region meet; those with the smallest number go on, until they come to where others
-wait. Numbers follow the flow of control: a loop's blocks before what comes after it, a function's before what
-follows its call. So lanes that went different ways meet where their ways do. The hardware alone would not see
-to it: it has lanes meet where all ways lead, and each block has ways that lead out of the region.
+Lanes run a block together. Where they do not all go on to the same block, those go on whose next block has
+the smallest number, until they come to where others wait; then all that entered the region meet. Numbers follow
+the flow of control: a loop's blocks before what comes after it, a function's before what follows its call. So
+lanes that went different ways meet where their ways do. The hardware alone would not see to it: it has lanes
+meet where all ways lead, and each block has ways that lead out of the region. Here all ways lead to the
+meeting, those out too; nothing depends on who is there, so nobody is waited for in vain.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ from kvrm.values import Bits, bits
 
 SITES = {"R": 4, "W": 2}
 """Places of a region that remember a page, for each kind of access: the last is for all that have none."""
-LARGEST_WITH_SITES = 100
-"""Instructions of a region that has them."""
 OUT, PLAIN_OUT = 1 << 16, (1 << 16) + 1
 """In place of a block's number: the lane leaves, and its target says where to; PLAIN_OUT: to the handler."""
 NO_PAGE = (1 << 64) - 1
@@ -43,14 +42,14 @@ def _c(value: int) -> ir.Constant:
 
 
 class DeviceRegion(RegionStage):
-    """A region on the device; in a loop, the first places that access memory remember their pages.
+    """A region on the device. With `near`, places that access memory remember their pages.
 
     Places with the same address registers share what they remember.
     """
 
     _f: RegionFunction
 
-    def __init__(self, module: ir.Module, name: str, region: Region) -> None:
+    def __init__(self, module: ir.Module, name: str, region: Region, near: bool) -> None:
         super().__init__(module, name, region)
         slot = self._registers.slot
         flags: dict[str, int] = {"flags_kind": Var.KIND, "flags_x": Var.X, "flags_y": Var.Y}
@@ -68,7 +67,7 @@ class DeviceRegion(RegionStage):
         self._sites = {
             kind: [
                 Site(slot(f"page{kind}{i}", I64, ir.Constant(I64, NO_PAGE)), slot(f"base{kind}{i}", I64))
-                for i in range(number if region.size <= LARGEST_WITH_SITES else 0)
+                for i in range(number if near else 0)
             ]
             for kind, number in SITES.items()
         }
@@ -154,7 +153,7 @@ class DeviceRegion(RegionStage):
         self._gone = set()
 
     def _go(self, pc: int, before: ir.Value | None, others: Set[int]) -> None:
-        """Go on with a block, at which others may go to blocks of those numbers; `before`: all that were here.
+        """Go on with a block, while others may go to blocks of those numbers; `before`: all that were here.
 
         Those whose number is least go on without the others, who wait.
         """
@@ -216,7 +215,7 @@ class DeviceRegion(RegionStage):
         self.e.branch(self._parted)
 
     def _number_of(self, pc: int) -> int:
-        """OUT where the region was not cut with that way in mind, as with a register that happens to be known."""
+        """OUT where the region was not cut with that way in mind: a register happens to be known."""
         return self._order.index(pc) if pc in self._ahead else OUT
 
     def _present(self) -> ir.Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, Emitter
@@ -10,7 +12,7 @@ from kvrm.engine.interpreter.stage import HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
 from kvrm.machine import state as layout
-from kvrm.target.cuda import memory
+from kvrm.target.cuda import access, memory
 from kvrm.target.cuda.abi import NO_PAGE, PLAIN_ID, DeviceFunction, pointer
 from kvrm.target.cuda.linux import resident
 from kvrm.target.cuda.resident import DONE, EXIT
@@ -33,17 +35,22 @@ class DeviceStage(HandlerStage):
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Through the group's entries."""
         self.touches_memory = True
-        return self._wrap(memory.read(self._f, self.value(address), ir.IntType(n), self._refuse), n)
+        f = self._f
+        value, refused = access.read(f.e, f.context, self.value(address), ir.IntType(n), None)
+        self._refuse_if(refused)
+        return self._wrap(value, n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
         """Through the group's entries; nothing is accessed where the condition is 0."""
         f, e = self._f, self._f.e
         a, v = self.value(address), self.value(value)
-        if condition is None:
-            memory.write(f, a, v, self._refuse)
-            return
-        with e.if_then(self.value(condition)):
-            memory.write(f, a, v, self._refuse)
+        with nullcontext() if condition is None else e.if_then(self.value(condition)):
+            _, refused = access.write(e, f.context, a, v, None)
+            self._refuse_if(refused)
+
+    def _refuse_if(self, refused: ir.Value) -> None:
+        with self._f.e.if_then(refused, likely=False):
+            self._refuse()
 
     def _refuse(self) -> None:
         self._f.leave(Reason.MEMORY, self._f.ip, self._f.budget)
@@ -60,12 +67,12 @@ class DeviceStage(HandlerStage):
         f.fn.attributes.add("noinline")
         left = e.sub(f.budget, ir.Constant(I64, 1))
         retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)
-        verdict = e.call(resident(f.fn.module), [f.state, f.params, retired])
+        verdict = e.call(resident(f.fn.module), [f.state, f.parameters(), retired])
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
             f.advance(e.at(f.ip, SLOT))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
             f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
-        with e.if_then(memory.pool_is_used_up(e, pointer(e, f.params))):
+        with e.if_then(memory.pool_is_used_up(e, pointer(e, f.parameters()))):
             f.leave(NO_PAGE, f.ip, f.budget)
 
     def _loaded(self, node: StaticNode) -> ir.Value:
