@@ -195,6 +195,14 @@ class Call:
         self.refuse_unless(self.below(self.e.sub(end, start), LARGEST + 1))
         return self.e.call(_examine(self.fn.module), [self.block, start, end])
 
+    def require_writable(self, address: ir.Value, size: ir.Value) -> None:
+        """Refused unless the guest may write all of a range."""
+        e = self.e
+        self.refuse_unless(e.and_(self.below(address, 1 << VA_BITS), self.below(size, LARGEST)))
+        end = e.add(e.add(address, size), const(PAGE - 1))
+        found = self.examine(e.and_(address, const(-PAGE)), e.and_(end, const(-PAGE)))
+        self.refuse_if(self.has(found, SOME_FIXED))
+
     def change(self, start: ir.Value, end: ir.Value, become: ir.Value | int) -> None:
         """Set what the pages of a range are: bits of `Prot`, MAP and KEEP."""
         become = const(become) if isinstance(become, int) else become
