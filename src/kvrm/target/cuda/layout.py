@@ -7,7 +7,7 @@ from enum import IntEnum, auto
 ARGUMENTS = 6
 RECORD = 8 * (ARGUMENTS + 2)
 """Bytes of a record of a lane's log: number, result, arguments."""
-DESCRIPTORS = 64
+DESCRIPTORS = 16
 """Descriptors that are known here, counted from 0."""
 STAT_BYTES = 128
 RANDOM_MOST = 1024
@@ -22,9 +22,43 @@ class Stream(IntEnum):
 
     OTHER = 0  # for the CPU
     NONE = auto()
+    FILE = auto()  # which one is in the lane's words
     INPUT = auto()
-    STDOUT = auto()
+    STDOUT = auto()  # those from here on can be written to, the two before it be read
     STDERR = auto()
+
+
+class Ask(IntEnum):
+    """What a lane asks about a path; a question is one of these and `NAME_WORDS` words of path."""
+
+    OPEN = 1  # for reading
+    STATUS = auto()
+    LINK_STATUS = auto()  # of a symbolic link itself
+    INHERITED = auto()  # nobody asks: a descriptor that lanes begin with, its number in place of the path
+
+
+NAME_WORDS = 32
+QUESTION_WORDS = 1 + NAME_WORDS
+
+
+class Answer(IntEnum):
+    """Words of what is known of a question, in the table that FILES points to.
+
+    Number 0 of the table is no answer: its first word is how many others there are.
+    """
+
+    RESULT = 0  # 0, what the call fails with, or NOT_HERE
+    CONTENT = 1  # device address
+    SIZE = 2  # bytes of it
+    STATUS = 3  # `struct stat`
+    QUESTION = 3 + STAT_BYTES // 8
+
+
+ANSWER_WORDS = Answer.QUESTION + QUESTION_WORDS
+ANSWERS = 64
+"""How many there can be, number 0 included."""
+QUESTIONS = 32
+"""How many the buffer of ASKED has, behind a word that counts them; those that are too many are lost."""
 
 
 class Fixed(IntEnum):
@@ -43,6 +77,9 @@ class Fixed(IntEnum):
     LINK_BYTES = auto()  # of the target of LINK; 0: not known
     CWD_BYTES = auto()  # of the current directory's path, with the zero at its end
     PENDING = auto()  # signals
+    FILES = auto()  # address of the table of answers
+    ASKED = auto()  # address of the questions that the host is to answer
+    MAY_OPEN = auto()  # whether descriptors cannot run out before DESCRIPTORS are open
 
 
 KINDS = max(Fixed) + 1

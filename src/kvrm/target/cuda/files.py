@@ -1,0 +1,187 @@
+"""What lanes on the device know about files: answers to the questions that some of them have asked.
+
+An answer is made of the files as lanes begin with them, and holds for all of them for as long as they are on
+the device. Where it would depend on what a lane has done (`/proc/self/fd`), or where a path does not lead to
+a regular file of moderate size, the answer is that the CPU must do the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kvrm.errors import UsageError
+from kvrm.linux import abi, layout
+from kvrm.linux.errno import Failure
+from kvrm.linux.files.open_file import Descriptor, GuestFile, OpenFile
+from kvrm.linux.files.opening import open_path
+from kvrm.linux.files.paths import resolve
+from kvrm.linux.process import Process
+from kvrm.machine.lanes_inputs import Words
+from kvrm.target.cuda.abi import Word
+from kvrm.target.cuda.driver import Buffer, Device
+from kvrm.target.cuda.layout import (
+    ANSWER_WORDS,
+    ANSWERS,
+    DESCRIPTORS,
+    NAME_WORDS,
+    QUESTION_WORDS,
+    QUESTIONS,
+    STAT_BYTES,
+    Answer,
+    Ask,
+)
+from kvrm.target.cuda.resident import NOT_HERE
+
+MOST = 64 << 20
+"""Bytes that all contents together may have."""
+
+Question = tuple[Ask, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An answer: what the call returns if it fails, else status and contents."""
+
+    result: int = 0
+    status: bytes = bytes(STAT_BYTES)
+    content: bytes = b""
+
+
+FOR_THE_CPU = Known(NOT_HERE)
+
+
+class _Unseen(dict[int, Descriptor]):
+    """Descriptors that lanes may have changed: no answer can depend on them."""
+
+    def get(self, *_: Any) -> NoReturn:
+        """There is no telling."""
+        raise LookupError
+
+
+class KnownFiles:
+    """The questions and answers of lanes that begin as the process that `start` returns."""
+
+    def __init__(self, gpu: Device, start: Callable[[], Process]) -> None:
+        self._gpu, self._start = gpu, start
+        self.table = gpu.allocate(8 * ANSWER_WORDS * ANSWERS, zero=True)
+        self.asked = gpu.allocate(8 * (1 + QUESTION_WORDS * QUESTIONS), zero=True)
+        self._answers: dict[Question, Known] = {}
+        self._contents: list[Buffer] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of device memory."""
+        return sum(buffer.size for buffer in (self.table, self.asked, *self._contents))
+
+    def inherited(self, process: Process) -> dict[int, int]:
+        """The words of lanes for the open files that they begin with, if nothing else shares them."""
+        files = [descriptor.file for descriptor in process.descriptors.values()]
+        words: dict[int, int] = {}
+        for fd, descriptor in process.descriptors.items():
+            file, question = descriptor.file, (Ask.INHERITED, b"%d" % fd)
+            if fd >= DESCRIPTORS or not isinstance(file, GuestFile) or file.writable or files.count(file) > 1:
+                continue
+            known = _known(process, question, self._room)
+            if known != FOR_THE_CPU:
+                self._add({question: known})
+                flags = file.flags | (abi.O_CLOEXEC if descriptor.cloexec else 0)
+                words[Word.FILE + fd] = len(self._answers) | flags << 32
+                words[Word.OFFSET + fd] = file.offset
+        return words
+
+    def answer(self) -> bool:
+        """Answer what lanes have asked; whether they have."""
+        count = int(self.asked.read(np.zeros(1, np.uint64))[0])
+        if not count:
+            return False
+        rows = self.asked.read(np.empty((min(count, QUESTIONS), QUESTION_WORDS), np.uint64), 8)
+        self.asked.write(np.zeros(1, np.uint64))
+        questions = dict.fromkeys((Ask(int(row[0])), row[1:].tobytes().rstrip(b"\0")) for row in rows)
+        self._add(self._look([*questions][: ANSWERS - 1 - len(self._answers)], self._room))
+        return True
+
+    def look_again(self) -> None:
+        """Before lanes begin again: the host's files may have changed."""
+        answers = self._look(self._answers, MOST)
+        if answers != self._answers:
+            self._answers, self._contents = {}, []
+            self._add(answers)
+
+    def put_back(self, process: Process, before: dict[int, int], words: Words) -> None:
+        """Give a process the files that a lane has open; those that it began with are in it."""
+        for fd in range(DESCRIPTORS):
+            word = int(words[Word.FILE + fd])
+            if word != before[Word.FILE + fd]:
+                process.descriptors.pop(fd, None)
+                if word:
+                    process.descriptors[fd] = self._opened(process, word)
+            if word:
+                process.file(fd).seek(int(words[Word.OFFSET + fd]), abi.SEEK_SET)
+
+    def _opened(self, process: Process, word: int) -> Descriptor:
+        _, name = [*self._answers][(word & 0xFFFFFFFF) - 1]
+        flags = word >> 32
+        try:
+            file = open_path(process, process.cwd, name, flags, 0)
+        except (Failure, OSError):
+            raise UsageError(f"{name.decode(errors='replace')}: changed while lanes were running") from None
+        return Descriptor(file, bool(flags & abi.O_CLOEXEC))
+
+    @property
+    def _room(self) -> int:
+        return MOST - sum(len(known.content) for known in self._answers.values())
+
+    def _look(self, questions: Iterable[Question], room: int) -> dict[Question, Known]:
+        process, found = self._start(), {}
+        for question in questions:
+            found[question] = _known(process, question, room)
+            room -= len(found[question].content)
+        return found
+
+    def _add(self, answers: dict[Question, Known]) -> None:
+        for question, known in answers.items():
+            self._answers[question] = known
+            self._contents.append(self._gpu.upload(known.content))
+            row = np.zeros(ANSWER_WORDS, np.uint64)
+            row[Answer.RESULT] = known.result & layout.U64
+            row[Answer.CONTENT], row[Answer.SIZE] = self._contents[-1].address, len(known.content)
+            ask, name = question
+            row[Answer.STATUS : Answer.QUESTION] = np.frombuffer(known.status, np.uint64)
+            row[Answer.QUESTION] = ask
+            row[Answer.QUESTION + 1 :] = np.frombuffer(name.ljust(8 * NAME_WORDS, b"\0"), np.uint64)
+            self.table.write(row, len(self._answers) * row.nbytes)
+        self.table.write(np.array([len(self._answers)], np.uint64))
+
+
+def _known(process: Process, question: Question, room: int) -> Known:
+    """The answer to a question, with at most `room` bytes of contents."""
+    (ask, name), blind = question, copy(process)
+    blind.descriptors = _Unseen()
+    try:
+        match ask:
+            case Ask.INHERITED:
+                return _content(process.file(int(name)), room)
+            case Ask.OPEN:
+                return _content(open_path(blind, blind.cwd, name, abi.O_RDONLY, 0), room)
+            case _:
+                node = resolve(blind, blind.cwd, name, follow=ask is Ask.STATUS).existing()
+                return Known(status=layout.stat(node.stat()))
+    except Failure as failure:
+        return Known(-failure.errno)
+    except (LookupError, OSError):
+        return FOR_THE_CPU
+
+
+def _content(file: OpenFile, room: int) -> Known:
+    if not isinstance(file, GuestFile):
+        return FOR_THE_CPU
+    status = file.stat()
+    if status.size > room:
+        return FOR_THE_CPU
+    content = file.pread(status.size, 0)
+    return Known(0, layout.stat(status), content) if len(content) == status.size else FOR_THE_CPU
