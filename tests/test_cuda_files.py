@@ -119,6 +119,7 @@ USE: list[Op | bytes] = [
     ("fstat", 4, scratch(DATA)),
     *opening("link"),
     ("read", 4, scratch(DATA), 100),
+    *((name, fd, scratch(DATA), 1) for fd in (-1, 16, 100) for name in ("read", "close", "fstat")),
     ("close", 0),
     ("write", 1, scratch(DATA), 100),
 ]
@@ -227,6 +228,7 @@ ELSEWHERE: dict[str, list[Op | bytes]] = {
     "a closing flag": [("fcntl", 3, 2, 1)],
     "a mapping": [("mmap", 0, PAGE, 1, 2, 3, 0), ("load", result(len(BEFORE) // 2))],
     "from an offset": [("store", scratch(DATA), 9), ("sendfile", 1, 3, scratch(DATA), 5)],
+    "status of the directory": [*path(""), ("newfstatat", HERE, scratch(PATH), scratch(DATA), 0x1000)],
     "no offsets": [("pread64", 0, scratch(DATA), 1, 0)],
     "another directory": [*path("sub"), ("chdir", scratch(PATH)), *opening("short")],
     "a new file": [*path("text"), ("unlinkat", HERE, scratch(PATH), 0), *opening("text")],
@@ -294,15 +296,19 @@ def test_files_that_change_between_runs(calls: Path, work: Path, away: Away) -> 
     assert len(set(found)) == 3 and found[2] == found[3] and not away
 
 
+def begun(calls: Path, ops: list[Op | bytes], target: str) -> kvrm.Machine:
+    """A machine that has done some operations, none of which writes."""
+    m = kvrm.Machine(calls, stdin=script(ops) + bytes(56), target=target)
+    while len(m.run(max_instructions=20).stdout) < 8 * sum(not isinstance(op, bytes) for op in ops):
+        pass
+    return m
+
+
 def forks(calls: Path, before: list[Op | bytes], *after: list[Op | bytes]) -> Any:
     """Lanes that fork from a machine that has done some operations, on the device as on the CPU."""
     done = []
-    count = sum(not isinstance(op, bytes) for op in before)
     for target in ("cpu", "cuda"):
-        m = kvrm.Machine(calls, stdin=script(before) + bytes(56), target=target)
-        while len(m.run(max_instructions=20).stdout) < 8 * count:
-            pass
-        lanes = m.fork(len(after))
+        lanes = begun(calls, before, target).fork(len(after))
         lanes.stdin, lanes.keep = [script(ops) for ops in after], KEEP
         done.append(lanes.run())
     return alike(*done)
@@ -317,6 +323,27 @@ def test_files_that_lanes_begin_with(calls: Path, work: Path, away: Away) -> Non
     assert not away
     forks(calls, BEFORE, *([*text, ("dup", 3), *AFTER] for text in texts))
     assert len(away) == 3
+
+
+def test_files_that_lanes_begin_with_and_that_grow(
+    calls: Path, work: Path, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST", len(TEXT) + 200)
+    before, ops = [*opening("text"), *opening("other")], [("read", 4, scratch(DATA), 150), SHOW]
+    machines = [begun(calls, before, target).fork(2) for target in ("cpu", "cuda")]
+    for size, gone in ((100, 0), (150, 0), (201, 2)):
+        (work / "other").write_bytes(b"x" * size)
+        for lanes in machines:
+            lanes.reset()
+            lanes.stdin, lanes.keep = [script(ops), script(ops)], KEEP
+        alike(*(lanes.run() for lanes in machines))
+        assert len(away) == gone
+
+
+def test_descriptors_beyond(calls: Path, work: Path, away: Away) -> None:
+    before = [*opening("text"), ("dup3", 3, 20, 0)]
+    forks(calls, before, *([("read", fd, scratch(DATA), 5)] for fd in (3, 20, 21, 5)))
+    assert [lane for lane, _ in away] == [0, 1, 2]
 
 
 def test_files_that_are_shared(calls: Path, work: Path, away: Away) -> None:

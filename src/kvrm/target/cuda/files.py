@@ -39,6 +39,8 @@ from kvrm.target.cuda.resident import NOT_HERE
 
 MOST = 64 << 20
 """Bytes that all contents together may have."""
+PART = 0.5
+"""The part of the free device memory that more of them may take."""
 
 Question = tuple[Ask, bytes]
 
@@ -134,7 +136,8 @@ class KnownFiles:
 
     @property
     def _room(self) -> int:
-        return MOST - sum(len(known.content) for known in self._answers.values())
+        left = MOST - sum(len(known.content) for known in self._answers.values())
+        return min(left, int(self._gpu.free_bytes * PART))
 
     def _look(self, questions: Iterable[Question], room: int) -> dict[Question, Known]:
         process, found = self._start(), {}
@@ -155,7 +158,7 @@ class KnownFiles:
             row[Answer.QUESTION] = ask
             row[Answer.QUESTION + 1 :] = np.frombuffer(name.ljust(8 * NAME_WORDS, b"\0"), np.uint64)
             self.table.write(row, len(self._answers) * row.nbytes)
-        self.table.write(np.array([len(self._answers)], np.uint64))
+        self.table.write(np.array([len(self._answers)], np.uint64), 8 * Answer.QUESTION)
 
 
 def _known(process: Process, question: Question, room: int) -> Known:

@@ -44,7 +44,7 @@ QUESTION_WORDS = 1 + NAME_WORDS
 class Answer(IntEnum):
     """Words of what is known of a question, in the table that FILES points to.
 
-    Number 0 of the table is no answer: its first word is how many others there are.
+    Number 0 of the table is no answer: in place of a question it has how many others there are.
     """
 
     RESULT = 0  # 0, what the call fails with, or NOT_HERE
@@ -79,6 +79,7 @@ class Fixed(IntEnum):
     PENDING = auto()  # signals
     FILES = auto()  # address of the table of answers
     ASKED = auto()  # address of the questions that the host is to answer
+    BEYOND = auto()  # whether there are descriptors from DESCRIPTORS on
     MAY_OPEN = auto()  # whether descriptors cannot run out before DESCRIPTORS are open
 
 

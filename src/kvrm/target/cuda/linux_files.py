@@ -72,7 +72,7 @@ def _known(module: ir.Module) -> ir.Function:
     table, asked = (pointer(e, e.load_at(process, 8 * word, I64)) for word in (Fixed.FILES, Fixed.ASKED))
     found, difference = local_words(e, 1), local_words(e, 1)
     e.store(const(0), found)
-    last = e.load(table, typ=I64)
+    last = e.load_at(table, 8 * Answer.QUESTION, I64)
     with e.repeat(last) as i:
         number = e.add(i, const(1))
         other = e.at(table, e.add(e.mul(number, const(8 * ANSWER_WORDS)), const(8 * Answer.QUESTION)))
@@ -98,9 +98,14 @@ def _known(module: ir.Module) -> ir.Function:
 
 
 def _opened(c: Call, fd: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The answer that a descriptor's file was opened by, number 0 if it has none, and the flags."""
-    word = c.get(Word.FILE, fd)
-    return c.answer(c.e.and_(word, const(0xFFFFFFFF))), c.e.lshr(word, const(32))
+    """The answer that a descriptor's file was opened by, number 0 if it has none, and the flags.
+
+    Refused if the file has become too large since.
+    """
+    e, word = c.e, c.get(Word.FILE, fd)
+    answer = c.answer(e.and_(word, const(0xFFFFFFFF)))
+    c.refuse_unless(c.equal(e.load_at(answer, 8 * Answer.RESULT, I64), 0))
+    return answer, e.lshr(word, const(32))
 
 
 # -- opening and closing ---------------------------------------------------------------------------------
@@ -297,6 +302,7 @@ def newfstatat(c: Call) -> None:
         e.store(const(0), name)
         c.read(c.x(1), 1, name)
         c.refuse_unless(c.equal(e.load(name, typ=I64), 0))
+        c.refuse_if(c.equal(c.x(0, "i"), abi.AT_FDCWD))
         _status(c, c.x(0, "i"), to)
     c.refuse_if(c.has(flags, ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_NO_AUTOMOUNT)))
     of_link = c.has(flags, abi.AT_SYMLINK_NOFOLLOW)

@@ -235,7 +235,7 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     put(LIMITS, b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(16)))
     put(RANDOM, _random_words(snapshot))
     room = process.limit(abi.RLIMIT_NOFILE)[0] - len(process.descriptors)
-    block[Fixed.MAY_OPEN] = room >= DESCRIPTORS
+    block[Fixed.MAY_OPEN], block[Fixed.BEYOND] = room >= DESCRIPTORS, max(process.descriptors) >= DESCRIPTORS
     block[KINDS : KINDS + DESCRIPTORS] = Stream.NONE
     for fd, descriptor in process.descriptors.items():
         if fd < DESCRIPTORS:

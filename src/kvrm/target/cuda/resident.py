@@ -238,7 +238,9 @@ class Call:
 
     def stream(self, fd: ir.Value) -> ir.Value:
         """The same of any; EBADF if it is none, and those that are not known are for the CPU."""
-        self.refuse_unless(self.below(fd, DESCRIPTORS))
+        beyond = self.e.not_(self.below(fd, DESCRIPTORS))
+        self.refuse_if(self.e.and_(beyond, self.has(self.fixed(Fixed.BEYOND), 1)))
+        self.fail_if(beyond, Errno.EBADF)
         kind = self.kind(fd)
         self.refuse_if(self.equal(kind, Stream.OTHER))
         self.fail_if(self.equal(kind, Stream.NONE), Errno.EBADF)
