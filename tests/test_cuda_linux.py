@@ -220,6 +220,17 @@ def test_vectors(calls: Path, away: Away) -> None:
     same(calls, stdin=[text + script(ops[6:])])
 
 
+def test_vectors_with_a_negative_length(calls: Path, away: Away) -> None:
+    """None of the buffers is touched."""
+    address = int.from_bytes(run("cpu", calls, stdin=[script([mapping(PAGE)])]).stdout[0][:8], "little")
+    vector = struct.pack("<4Q", address + 100, 5, address + 200, 1 << 63)
+    ops: list[Op | bytes] = [mapping(PAGE), ("read", 0, result(0), 32), vector]
+    shown: Op = ("write", 1, result(0), 300)
+    texts = [script([*ops, (name, fd, result(0), 2), shown]) for name, fd in (("readv", 0), ("writev", 2))]
+    same(calls, stdin=texts)
+    assert away == [(0, "readv"), (1, "writev")]
+
+
 NOT_RESIDENT: list[Op] = [
     ("openat", -100, scratch(60_000), 1, 0),
     ("mmap", result(8), PAGE, READ, ANONYMOUS | 0x10, -1, 0),

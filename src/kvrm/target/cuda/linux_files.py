@@ -279,10 +279,12 @@ def sendfile(c: Call) -> None:
 
 
 def _each_buffer(c: Call, use: Callable[[ir.Value, ir.Value], None]) -> None:
-    """For each buffer of an iovec array, which is read before any of them is touched."""
+    """For each buffer of an iovec array, which is read and checked before any of them is touched."""
     e, count, vector = c.e, c.x(2), c.local(2 * PIECES)
     c.refuse_unless(c.below(e.sub(count, const(1)), PIECES))
     c.read(c.x(1), e.shl(count, const(4)), vector)
+    with e.repeat(count) as i:
+        c.refuse_if(c.has(e.load_at(vector, e.or_(e.shl(i, const(4)), const(8)), I64), 1 << 63))
     with e.repeat(count) as i:
         piece = e.at(vector, e.shl(i, const(4)))
         use(e.load_at(piece, 0, I64), e.load_at(piece, 8, I64))
