@@ -22,6 +22,7 @@ HERE = -100
 PATH, DATA = 60_000, 1000
 """Where in the program's scratch memory paths and data are."""
 CLOEXEC, LARGE, CREATE, NOCTTY, DIRECTORY = 0o2000000, 0o400000, 0o100, 0o400, 0o40000
+EXCLUSIVE, NONBLOCK, NOFOLLOW = 0o200, 0o4000, 0o100000
 SET, CURRENT, END = range(3)
 TEXT = bytes(range(256)) * 40
 """More than two pages."""
@@ -162,6 +163,26 @@ def test_status(calls: Path, work: Path, away: Away) -> None:
     assert not away
 
 
+def test_flags(calls: Path, work: Path, away: Away) -> None:
+    """What they keep from being opened, and what is left of them if they do not."""
+    ops: list[Op | bytes] = []
+    for name, flags in (
+        ("text", EXCLUSIVE | NONBLOCK | NOFOLLOW | NOCTTY),
+        ("text", LARGE | CLOEXEC | NOFOLLOW),
+        ("text", DIRECTORY),
+        ("link", NOFOLLOW),
+        ("link", NONBLOCK),
+        ("none", 1),
+        ("none", 2 | CLOEXEC),
+        ("sub", 2),
+        ("/dev/tty", 2 | NONBLOCK),
+    ):
+        ops += [*opening(name, flags), *((call, 3, n) for call in ("fcntl", "close") for n in (1, 3))]
+    lanes(calls, ops)
+    lanes(calls, [*BEFORE, *opening("text", NONBLOCK | NOFOLLOW | CLOEXEC), ("dup", 6), *AFTER])
+    assert [name for _, name in away] == ["dup"]
+
+
 def test_the_lowest_descriptor_that_is_free(calls: Path, work: Path, away: Away) -> None:
     """The program reads its operations by 0 and reports by 1, but 2 it can do without."""
     ops = [*opening("text"), *opening("other"), ("close", 2), *opening("sub/short"), ("close", 3)]
@@ -199,7 +220,6 @@ ELSEWHERE: dict[str, list[Op | bytes]] = {
     "to create what is there": opening("text", CREATE),
     "to cut": opening("text", 0o1000),
     "as a directory": opening("sub", DIRECTORY),
-    "as no directory": opening("text", DIRECTORY),
     "a directory": opening("sub"),
     "a device": opening("/dev/null"),
     "a file of the kernel's": opening("/proc/self/stat"),

@@ -42,7 +42,8 @@ MOST = 64 << 20
 PART = 0.5
 """The part of the free device memory that more of them may take."""
 
-Question = tuple[Ask, bytes]
+Question = tuple[int, bytes]
+"""The first word, an `Ask` and flags << 32, and the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Known:
 
 
 FOR_THE_CPU = Known(NOT_HERE)
+_LOW = 0xFFFFFFFF
 
 
 class _Unseen(dict[int, Descriptor]):
@@ -86,7 +88,7 @@ class KnownFiles:
         words: dict[int, int] = {}
         for fd, descriptor in process.descriptors.items():
             file, question = descriptor.file, (Ask.INHERITED, b"%d" % fd)
-            if fd >= DESCRIPTORS or not isinstance(file, GuestFile) or file.writable or files.count(file) > 1:
+            if fd >= DESCRIPTORS or not isinstance(file, GuestFile) or files.count(file) > 1:
                 continue
             known = _known(process, question, self._room)
             if known != FOR_THE_CPU:
@@ -103,7 +105,7 @@ class KnownFiles:
             return False
         rows = self.asked.read(np.empty((min(count, QUESTIONS), QUESTION_WORDS), np.uint64), 8)
         self.asked.write(np.zeros(1, np.uint64))
-        questions = dict.fromkeys((Ask(int(row[0])), row[1:].tobytes().rstrip(b"\0")) for row in rows)
+        questions = dict.fromkeys((int(row[0]), row[1:].tobytes().rstrip(b"\0")) for row in rows)
         self._add(self._look([*questions][: ANSWERS - 1 - len(self._answers)], self._room))
         return True
 
@@ -126,7 +128,7 @@ class KnownFiles:
                 process.file(fd).seek(int(words[Word.OFFSET + fd]), abi.SEEK_SET)
 
     def _opened(self, process: Process, word: int) -> Descriptor:
-        _, name = [*self._answers][(word & 0xFFFFFFFF) - 1]
+        _, name = [*self._answers][(word & _LOW) - 1]
         flags = word >> 32
         try:
             file = open_path(process, process.cwd, name, flags, 0)
@@ -164,15 +166,16 @@ class KnownFiles:
 def _known(process: Process, question: Question, room: int) -> Known:
     """The answer to a question, with at most `room` bytes of contents."""
     (ask, name), blind = question, copy(process)
+    ask, flags = ask & _LOW, ask >> 32
     blind.descriptors = _Unseen()
     try:
         match ask:
             case Ask.INHERITED:
                 return _content(process.file(int(name)), room)
             case Ask.OPEN:
-                return _content(open_path(blind, blind.cwd, name, abi.O_RDONLY, 0), room)
+                return _content(open_path(blind, blind.cwd, name, flags, 0), room)
             case _:
-                node = resolve(blind, blind.cwd, name, follow=ask is Ask.STATUS).existing()
+                node = resolve(blind, blind.cwd, name, follow=ask == Ask.STATUS).existing()
                 return Known(status=layout.stat(node.stat()))
     except Failure as failure:
         return Known(-failure.errno)
@@ -181,7 +184,7 @@ def _known(process: Process, question: Question, room: int) -> Known:
 
 
 def _content(file: OpenFile, room: int) -> Known:
-    if not isinstance(file, GuestFile):
+    if not isinstance(file, GuestFile) or file.writable:
         return FOR_THE_CPU
     status = file.stat()
     if status.size > room:

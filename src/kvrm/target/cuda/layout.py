@@ -29,9 +29,9 @@ class Stream(IntEnum):
 
 
 class Ask(IntEnum):
-    """What a lane asks about a path; a question is one of these and `NAME_WORDS` words of path."""
+    """What a lane asks about a path; a question is a word of this and flags << 32, and then the path."""
 
-    OPEN = 1  # for reading
+    OPEN = 1  # with these flags
     STATUS = auto()
     LINK_STATUS = auto()  # of a symbolic link itself
     INHERITED = auto()  # nobody asks: a descriptor that lanes begin with, its number in place of the path

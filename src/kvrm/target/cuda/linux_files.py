@@ -37,17 +37,19 @@ from kvrm.target.cuda.resident import NOT_HERE, UNANSWERED, Call, const
 
 PIECES = 16
 """Buffers of a readv or writev."""
-OPENS_WITH = abi.O_LARGEFILE | abi.O_CLOEXEC | abi.O_NOCTTY
-"""Flags that a file may be opened with here, for reading."""
+CHANGES = abi.O_CREAT | abi.O_TRUNC
+"""Flags of open that change files."""
+INDIFFERENT = abi.O_LARGEFILE | abi.O_CLOEXEC | abi.O_NOCTTY
+"""Flags that make no difference to what is opened."""
 
 
 # -- what the host knows ---------------------------------------------------------------------------------
-def _answer_to(c: Call, ask: ir.Value | Ask, directory: ir.Value, path: ir.Value) -> ir.Value:
+def _answer_to(c: Call, ask: ir.Value, directory: ir.Value, path: ir.Value) -> ir.Value:
     """The number of the answer to a question about a path; the call fails if that says so."""
     e, question = c.e, c.local(QUESTION_WORDS)
     with e.repeat(QUESTION_WORDS) as i:
         e.store(const(0), e.at(question, e.shl(i, const(3))))
-    e.store(const(ask) if isinstance(ask, Ask) else ask, question)
+    e.store(ask, question)
     name = e.at(question, 8)
     c.read_string(path, name, 8 * NAME_WORDS)
     absolute = e.icmp_unsigned("==", e.load(name, typ=I8), ir.Constant(I8, ord("/")))
@@ -110,11 +112,13 @@ def _opened(c: Call, fd: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 # -- opening and closing ---------------------------------------------------------------------------------
 def openat(c: Call) -> None:
-    """Open a file for reading."""
+    """Open a file for reading, or fail to open one."""
     e, flags = c.e, c.x(2, "u")
-    c.refuse_if(c.has(flags, ~OPENS_WITH))
+    both = c.equal(e.and_(flags, const(abi.O_ACCMODE)), abi.O_ACCMODE)
+    c.refuse_if(e.or_(c.has(flags, CHANGES), both))
     c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
-    number = _answer_to(c, Ask.OPEN, c.x(0, "i"), c.x(1))
+    ask = e.or_(e.shl(e.and_(flags, const(~INDIFFERENT)), const(32)), const(Ask.OPEN))
+    number = _answer_to(c, ask, c.x(0, "i"), c.x(1))
     lowest = c.local(1)
     e.store(const(DESCRIPTORS), lowest)
     with e.repeat(DESCRIPTORS) as i:
@@ -123,7 +127,7 @@ def openat(c: Call) -> None:
             e.store(fd, lowest)
     fd = e.load(lowest, typ=I64)
     c.refuse_unless(c.below(fd, DESCRIPTORS))
-    kept = e.and_(flags, const(~abi.O_NOCTTY))
+    kept = e.and_(flags, const(~(abi.O_NOCTTY | abi.O_EXCL)))
     c.put(Word.FILE, e.or_(number, e.shl(kept, const(32))), fd)
     c.put(Word.OFFSET, const(0), fd)
     c.ret(fd)
