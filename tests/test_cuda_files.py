@@ -179,8 +179,65 @@ def test_flags(calls: Path, work: Path, away: Away) -> None:
     ):
         ops += [*opening(name, flags), *((call, 3, n) for call in ("fcntl", "close") for n in (1, 3))]
     lanes(calls, ops)
-    lanes(calls, [*BEFORE, *opening("text", NONBLOCK | NOFOLLOW | CLOEXEC), ("dup", 6), *AFTER])
-    assert [name for _, name in away] == ["dup"]
+    lanes(calls, [*BEFORE, *opening("text", NONBLOCK | NOFOLLOW | CLOEXEC), ("umask", 0), *AFTER])
+    assert away == [(0, "umask")]
+
+
+COPIES: list[Op | bytes] = [
+    *opening("text"),
+    ("dup", 3),
+    ("fcntl", 3, 0, 9),
+    ("fcntl", 3, 1030, 9),
+    ("fcntl", 9, 0, 0),
+    *(("fcntl", fd, command) for fd in (3, 4, 5, 9, 10) for command in (1, 3)),
+    ("fcntl", 4, 2, 1),
+    ("fcntl", 10, 2, 0),
+    ("fcntl", 10, 2, 2),
+    *(("fcntl", fd, 1) for fd in (3, 4, 5, 9, 10, 1)),
+    ("read", 4, scratch(DATA), 100),
+    ("lseek", 9, 0, CURRENT),
+    ("close", 3),
+    ("read", 4, scratch(DATA + 100), 100),
+    ("read", 10, scratch(DATA + 200), 100),
+    SHOW,
+    *opening("other"),
+    ("read", 3, scratch(DATA), 30),
+    ("dup3", 4, 3, CLOEXEC),
+    ("dup3", 4, 4, 0),
+    ("dup3", 4, 5, 1),
+    ("dup3", 8, 5, 0),
+    ("dup", 8),
+    ("fcntl", 3, 1),
+    ("read", 3, scratch(DATA), 30),
+    ("close", 4),
+    ("close", 5),
+    ("close", 9),
+    ("close", 10),
+    ("lseek", 3, 0, CURRENT),
+    ("fcntl", 2, 0, 12),
+    ("dup3", 1, 2, 0),
+    ("write", 2, scratch(DATA), 9),
+    ("write", 12, scratch(DATA), 10),
+    *opening("other"),
+    ("fcntl", 2, 2, 1),
+    ("fcntl", 2, 1),
+    ("dup", 0),
+    ("dup3", 3, 2, 0),
+    ("write", 2, scratch(DATA), 1),
+    ("read", 2, scratch(DATA), 40),
+    ("close", 12),
+    ("dup3", 5, 12, 0),
+    ("fstat", 12, scratch(DATA)),
+    SHOW,
+]
+
+
+def test_copies(calls: Path, work: Path, away: Away) -> None:
+    """Descriptors that share an open file, also on the CPU afterwards."""
+    lanes(calls, COPIES, [*COPIES, ("read", 12, scratch(DATA), 7), b"abcdefg", SHOW])
+    assert not away
+    lanes(calls, *([*COPIES[:n], ("umask", 0), *COPIES[n:], *AFTER] for n in range(2, len(COPIES), 3)))
+    assert {name for _, name in away} == {"umask"}
 
 
 def test_the_lowest_descriptor_that_is_free(calls: Path, work: Path, away: Away) -> None:
@@ -243,9 +300,10 @@ ELSEWHERE: dict[str, list[Op | bytes]] = {
     "a hole": [("lseek", 3, 5000, 4)],
     "far away": [("lseek", 3, -1 & (1 << 63) - 1, SET), ("read", 3, scratch(DATA), 20)],
     "from nowhere": [("lseek", 3, 0, 9)],
-    "a copy": [("dup", 3)],
-    "another copy": [("fcntl", 5, 0, 10)],
-    "a closing flag": [("fcntl", 3, 2, 1)],
+    "a copy beyond": [("dup3", 3, 16, 0)],
+    "another copy beyond": [("fcntl", 5, 0, 16)],
+    "a copy before all": [("dup3", 3, -1, 0)],
+    "a status flag": [("fcntl", 3, 4, NONBLOCK)],
     "a mapping": [("mmap", 0, PAGE, 1, 2, 3, 0), ("load", result(len(BEFORE) // 2))],
     "from an offset": [("store", scratch(DATA), 9), ("sendfile", 1, 3, scratch(DATA), 5)],
     "status of the directory": [*path(""), ("newfstatat", HERE, scratch(PATH), scratch(DATA), 0x1000)],
@@ -341,7 +399,7 @@ def test_files_that_lanes_begin_with(calls: Path, work: Path, away: Away) -> Non
     texts = [AFTER, [("read", 3, scratch(DATA), 5), *AFTER], reopened]
     forks(calls, [*opening("text"), *opening("sub/short", CLOEXEC), *changed], *texts)
     assert not away
-    forks(calls, BEFORE, *([*text, ("dup", 3), *AFTER] for text in texts))
+    forks(calls, BEFORE, *([*text, ("umask", 0), *AFTER] for text in texts))
     assert len(away) == 3
 
 
@@ -362,16 +420,25 @@ def test_files_that_lanes_begin_with_and_that_grow(
 
 def test_descriptors_beyond(calls: Path, work: Path, away: Away) -> None:
     before = [*opening("text"), ("dup3", 3, 20, 0)]
-    forks(calls, before, *([("read", fd, scratch(DATA), 5)] for fd in (3, 20, 21, 5)))
-    assert [lane for lane, _ in away] == [0, 1, 2]
+    first: Op = ("read", 3, scratch(DATA), 5)
+    forks(calls, before, *([first, ("read", fd, scratch(DATA), 5), SHOW] for fd in (3, 20, 21, 5)))
+    assert [lane for lane, _ in away] == [1, 2]
+
+
+def test_a_pipe_that_lanes_begin_with(calls: Path, away: Away) -> None:
+    """Its writing end is closed when a copy takes its descriptor."""
+    ops: list[Op | bytes] = [("dup3", 1, 4, 0), ("read", 3, scratch(DATA), 1)]
+    results = forks(calls, [("pipe2", scratch(DATA), 0)], ops, ops[:1], ops[1:])
+    assert results.stops == {Stop.EXIT: 2, Stop.SYSCALL: 1}
+    assert away == [(0, "dup3"), (1, "dup3"), (2, "read")]
 
 
 def test_files_that_are_shared(calls: Path, work: Path, away: Away) -> None:
-    """Two descriptors of one open file, and one to write by, are for the CPU."""
+    """Those of two descriptors have one offset; one to write by is for the CPU."""
     before = [*opening("text"), ("dup", 3), *opening("other", 2), *opening("sub/short")]
     texts = [[("read", fd, scratch(DATA), 5), ("read", 3, scratch(DATA), 5), SHOW] for fd in (3, 4, 5, 6)]
-    forks(calls, before, *(text[:1] for text in texts), texts[1])
-    assert [lane for lane, _ in away] == [0, 1, 2, 4]
+    forks(calls, before, *texts, [*texts[1], ("umask", 0), *texts[1]])
+    assert [lane for lane, _ in away] == [2, 4]
 
 
 def test_a_limit_of_descriptors(calls: Path, work: Path, away: Away) -> None:
@@ -399,6 +466,8 @@ def random_ops(rng: random.Random) -> list[Op | bytes]:
             [("lseek", fd, rng.randrange(-200, 12_000), rng.randrange(3))],
             [("fstat", fd, at)],
             [("fcntl", fd, rng.choice([1, 3]))],
+            [("fcntl", fd, rng.choice([0, 2, 1030]), rng.randrange(4))],
+            [("dup3", fd, rng.randrange(2, 8), rng.choice([0, CLOEXEC]))],
             [("sendfile", 1, fd, 0, size)],
             status(rng.choice(names), rng.choice([0, 0x100])),
             [("write", 2, at, size)],
@@ -414,7 +483,7 @@ def test_random_calls(calls: Path, work: Path, seed: int, away: Away) -> None:
     assert 5 < len({lane for lane, _ in away}) < 60
 
 
-BUSYBOX = ["cat text sub/short", "wc text other", "sha256sum text", "tail -c 3 text link", "cat none link"]
+BUSYBOX = "cat text sub/short,wc text other,sha256sum text,tail -c 3 text,cat none link,xxd text".split(",")
 
 
 @pytest.mark.parametrize("command", BUSYBOX)

@@ -232,7 +232,7 @@ def test_vectors_with_a_negative_length(calls: Path, away: Away) -> None:
 
 
 NOT_RESIDENT: list[Op] = [
-    ("openat", -100, scratch(60_000), 1, 0),
+    ("openat", -100, scratch(60_000), 0o100, 0),
     ("mmap", result(8), PAGE, READ, ANONYMOUS | 0x10, -1, 0),
     ("mremap", result(8), PAGE, 3 * PAGE, 1),
     ("munmap", result(8, 1), PAGE),
@@ -243,7 +243,7 @@ NOT_RESIDENT: list[Op] = [
     ("write", 1, scratch(65_000), 10_000_000),
     ("read", 0, 8, 8),
     ("read", 0, result(8, PAGE - 8), 30),
-    ("dup", 1),
+    ("dup3", 1, 16, 0),
     ("getrandom", scratch(), 5000, 0),
     ("rt_sigaction", 9, scratch(), 0, 8),
     ("umask", 0o77),

@@ -14,7 +14,7 @@ from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
-from kvrm.target.cuda.layout import DESCRIPTORS
+from kvrm.target.cuda.layout import DESCRIPTORS, OPEN_FILES
 
 CHUNKS = 1 << 18
 """Pieces of 2 MiB that the address space has."""
@@ -56,13 +56,13 @@ class Param(IntEnum):
 class Word(IntEnum):
     """Words of a lane that only its system calls use, behind those of its state."""
 
-    FILE = STATE_WORDS  # for each descriptor 0, or the number of an answer and, << 32, flags of open
-    OFFSET = STATE_WORDS + DESCRIPTORS  # for each descriptor
-    INPUT = STATE_WORDS + 2 * DESCRIPTORS  # device address of what standard input has next
+    DESCRIPTOR = STATE_WORDS  # for each descriptor the number of its open file, and << 32 whether FD_CLOEXEC
+    OPENED = STATE_WORDS + DESCRIPTORS  # for each open file 0, or an answer's number and << 32 status flags
+    OFFSET = OPENED + OPEN_FILES  # for each open file
+    INPUT = OFFSET + OPEN_FILES  # device address of what standard input has next
     INPUT_END = auto()
     STDOUT = auto()  # bytes in the buffer
     STDERR = auto()
-    CLOSED = auto()  # a bit for each descriptor
     RANDOM = auto()  # 32-bit words taken from the generator
     SKIPPED = auto()  # nanoseconds slept
     BLOCKED = auto()  # signals

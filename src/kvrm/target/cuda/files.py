@@ -67,6 +67,12 @@ class _Unseen(dict[int, Descriptor]):
         raise LookupError
 
 
+def numbered(process: Process) -> dict[OpenFile, int]:
+    """The open files of the descriptors that are known on the device, numbered from 1."""
+    found = dict.fromkeys(d.file for fd, d in sorted(process.descriptors.items()) if fd < DESCRIPTORS)
+    return {file: number for number, file in enumerate(found, 1)}
+
+
 class KnownFiles:
     """The questions and answers of lanes that begin as the process that `start` returns."""
 
@@ -83,19 +89,22 @@ class KnownFiles:
         return sum(buffer.size for buffer in (self.table, self.asked, *self._contents))
 
     def inherited(self, process: Process) -> dict[int, int]:
-        """The words of lanes for the open files that they begin with, if nothing else shares them."""
-        files = [descriptor.file for descriptor in process.descriptors.values()]
-        words: dict[int, int] = {}
+        """The words of lanes for the descriptors and open files that they begin with."""
+        words = dict.fromkeys(range(Word.DESCRIPTOR, Word.INPUT), 0)
+        numbers = numbered(process)
         for fd, descriptor in process.descriptors.items():
             file, question = descriptor.file, (Ask.INHERITED, b"%d" % fd)
-            if fd >= DESCRIPTORS or not isinstance(file, GuestFile) or files.count(file) > 1:
+            if fd >= DESCRIPTORS:
+                continue
+            number = numbers[file]
+            words[Word.DESCRIPTOR + fd] = number | descriptor.cloexec << 32
+            if not isinstance(file, GuestFile) or words[Word.OPENED + number]:
                 continue
             known = _known(process, question, self._room)
             if known != FOR_THE_CPU:
                 self._add({question: known})
-                flags = file.flags | (abi.O_CLOEXEC if descriptor.cloexec else 0)
-                words[Word.FILE + fd] = len(self._answers) | flags << 32
-                words[Word.OFFSET + fd] = file.offset
+                words[Word.OPENED + number] = len(self._answers) | file.flags << 32
+                words[Word.OFFSET + number] = file.offset
         return words
 
     def answer(self) -> bool:
@@ -117,24 +126,27 @@ class KnownFiles:
             self._add(answers)
 
     def put_back(self, process: Process, before: dict[int, int], words: Words) -> None:
-        """Give a process the files that a lane has open; those that it began with are in it."""
+        """Give a process the descriptors that a lane has; the files that it began with are in it."""
+        files = {number: file for file, number in numbered(process).items()}
         for fd in range(DESCRIPTORS):
-            word = int(words[Word.FILE + fd])
-            if word != before[Word.FILE + fd]:
-                process.descriptors.pop(fd, None)
-                if word:
-                    process.descriptors[fd] = self._opened(process, word)
+            process.descriptors.pop(fd, None)
+        referred = words[Word.DESCRIPTOR : Word.OPENED].tolist()
+        for number in {word & _LOW for word in referred} - {0}:
+            word = int(words[Word.OPENED + number])
+            if word != before[Word.OPENED + number]:
+                files[number] = self._opened(process, word)
             if word:
-                process.file(fd).seek(int(words[Word.OFFSET + fd]), abi.SEEK_SET)
+                files[number].seek(int(words[Word.OFFSET + number]), abi.SEEK_SET)
+        for fd, word in enumerate(referred):
+            if word:
+                process.descriptors[fd] = Descriptor(files[word & _LOW], bool(word >> 32))
 
-    def _opened(self, process: Process, word: int) -> Descriptor:
+    def _opened(self, process: Process, word: int) -> OpenFile:
         _, name = [*self._answers][(word & _LOW) - 1]
-        flags = word >> 32
         try:
-            file = open_path(process, process.cwd, name, flags, 0)
+            return open_path(process, process.cwd, name, word >> 32, 0)
         except (Failure, OSError):
             raise UsageError(f"{name.decode(errors='replace')}: changed while lanes were running") from None
-        return Descriptor(file, bool(flags & abi.O_CLOEXEC))
 
     @property
     def _room(self) -> int:

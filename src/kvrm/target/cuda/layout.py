@@ -9,6 +9,8 @@ RECORD = 8 * (ARGUMENTS + 2)
 """Bytes of a record of a lane's log: number, result, arguments."""
 DESCRIPTORS = 16
 """Descriptors that are known here, counted from 0."""
+OPEN_FILES = DESCRIPTORS + 1
+"""What they can refer to, open files in Linux's sense, number 0 (none) included."""
 STAT_BYTES = 128
 RANDOM_MOST = 1024
 """32-bit words of the seeded generator that the kernel has."""
@@ -18,7 +20,7 @@ PATH_WORDS = 512
 
 
 class Stream(IntEnum):
-    """What a descriptor is."""
+    """What an open file is."""
 
     OTHER = 0  # for the CPU
     NONE = auto()
@@ -84,11 +86,10 @@ class Fixed(IntEnum):
 
 
 KINDS = max(Fixed) + 1
-"""For each descriptor, a `Stream`."""
-FLAGS = KINDS + DESCRIPTORS
+"""For each open file that lanes begin with, a `Stream`."""
+FLAGS = KINDS + OPEN_FILES
 """Its status flags."""
-CLOEXEC = FLAGS + DESCRIPTORS
-STATS = CLOEXEC + DESCRIPTORS
+STATS = FLAGS + OPEN_FILES
 """`struct stat` of INPUT, STDOUT and STDERR."""
 LIMITS = STATS + 3 * STAT_BYTES // 8
 """`struct rlimit` of each resource."""

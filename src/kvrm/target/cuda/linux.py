@@ -239,6 +239,8 @@ CALLS: Mapping[int, Build] = {
         "clock_getres": _clock_getres,
         "clock_gettime": _clock_gettime,
         "close": linux_files.close,
+        "dup": linux_files.dup,
+        "dup3": linux_files.dup3,
         "fcntl": linux_files.fcntl,
         "fstat": linux_files.fstat,
         "futex": _futex,

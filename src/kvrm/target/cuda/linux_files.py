@@ -12,14 +12,13 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I8, I64, PTR, Emitter
+from kvrm.engine.emitter import I1, I8, I64, PTR, Emitter
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno
 from kvrm.target.cuda.abi import Param, Word, pointer
 from kvrm.target.cuda.layout import (
     ANSWER_WORDS,
     ANSWERS,
-    CLOEXEC,
     DESCRIPTORS,
     FLAGS,
     NAME_WORDS,
@@ -99,12 +98,12 @@ def _known(module: ir.Module) -> ir.Function:
     return fn
 
 
-def _opened(c: Call, fd: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The answer that a descriptor's file was opened by, number 0 if it has none, and the flags.
+def _opened(c: Call, file: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The answer that an open file was made by, number 0 if there is none, and the flags.
 
     Refused if the file has become too large since.
     """
-    e, word = c.e, c.get(Word.FILE, fd)
+    e, word = c.e, c.get(Word.OPENED, file)
     answer = c.answer(e.and_(word, const(0xFFFFFFFF)))
     c.refuse_unless(c.equal(e.load_at(answer, 8 * Answer.RESULT, I64), 0))
     return answer, e.lshr(word, const(32))
@@ -119,28 +118,68 @@ def openat(c: Call) -> None:
     c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
     ask = e.or_(e.shl(e.and_(flags, const(~INDIFFERENT)), const(32)), const(Ask.OPEN))
     number = _answer_to(c, ask, c.x(0, "i"), c.x(1))
-    lowest = c.local(1)
-    e.store(const(DESCRIPTORS), lowest)
+    used = c.local(1)
+    e.store(const(1), used)
     with e.repeat(DESCRIPTORS) as i:
-        fd = e.sub(const(DESCRIPTORS - 1), i)
-        with e.if_then(c.equal(c.kind(fd), Stream.NONE)):
-            e.store(fd, lowest)
-    fd = e.load(lowest, typ=I64)
-    c.refuse_unless(c.below(fd, DESCRIPTORS))
-    kept = e.and_(flags, const(~(abi.O_NOCTTY | abi.O_EXCL)))
-    c.put(Word.FILE, e.or_(number, e.shl(kept, const(32))), fd)
-    c.put(Word.OFFSET, const(0), fd)
+        e.store(e.or_(e.load(used, typ=I64), e.shl(const(1), c.open_file(i))), used)
+    file = _lowest(c, e.not_(e.load(used, typ=I64)))
+    fd = _refer(c, const(0), file, c.has(flags, abi.O_CLOEXEC))
+    kept = e.and_(flags, const(~(abi.O_NOCTTY | abi.O_EXCL | abi.O_CLOEXEC)))
+    c.put(Word.OPENED, e.or_(number, e.shl(kept, const(32))), file)
+    c.put(Word.OFFSET, const(0), file)
     c.ret(fd)
+
+
+def dup(c: Call) -> None:
+    """Another descriptor of the same open file."""
+    fd = c.x(0, "i")
+    c.stream(fd)
+    c.ret(_refer(c, const(0), c.open_file(fd), ir.Constant(I1, 0)))
+
+
+def dup3(c: Call) -> None:
+    """Make a descriptor one of another's open file."""
+    e, old, new, flags = c.e, c.x(0, "i"), c.x(1, "i"), c.x(2, "u")
+    c.stream(old)
+    c.fail_if(e.or_(c.has(flags, ~abi.O_CLOEXEC), c.equal(old, new)), Errno.EINVAL)
+    c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
+    c.refuse_unless(c.below(new, DESCRIPTORS))
+    c.refuse_if(c.equal(c.kind(new), Stream.OTHER))
+    _set(c, new, c.open_file(old), c.has(flags, abi.O_CLOEXEC))
+    c.ret(new)
 
 
 def close(c: Call) -> None:
     """Close a descriptor."""
-    e, fd = c.e, c.x(0, "i")
-    is_file = c.equal(c.stream(fd), Stream.FILE)
-    c.put(Word.FILE, const(0), fd)
-    bit = e.select(is_file, const(0), e.shl(const(1), fd))
-    c.put(Word.CLOSED, e.or_(c.get(Word.CLOSED), bit))
+    fd = c.x(0, "i")
+    c.stream(fd)
+    c.put(Word.DESCRIPTOR, const(0), fd)
     c.ret(0)
+
+
+def _refer(c: Call, least: ir.Value, file: ir.Value, cloexec: ir.Value) -> ir.Value:
+    """The lowest descriptor from `least` on that is free, which then refers to the open file."""
+    e, free = c.e, c.local(1)
+    c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
+    e.store(const(0), free)
+    with e.repeat(DESCRIPTORS) as i:
+        is_free = e.zext(c.equal(c.open_file(i), 0), I64)
+        e.store(e.or_(e.load(free, typ=I64), e.shl(is_free, i)), free)
+    c.refuse_unless(c.below(least, DESCRIPTORS))
+    candidates = e.and_(e.load(free, typ=I64), e.shl(const(-1), least))
+    c.refuse_if(c.equal(candidates, 0))
+    fd = _lowest(c, candidates)
+    _set(c, fd, file, cloexec)
+    return fd
+
+
+def _set(c: Call, fd: ir.Value, file: ir.Value, cloexec: ir.Value) -> None:
+    c.put(Word.DESCRIPTOR, c.e.or_(file, c.e.shl(c.e.zext(cloexec, I64), const(32))), fd)
+
+
+def _lowest(c: Call, bits: ir.Value) -> ir.Value:
+    """The number of the lowest bit that is set."""
+    return c.e.intrinsic("cttz", I64, bits, ir.Constant(I1, 1))
 
 
 # -- reading ---------------------------------------------------------------------------------------------
@@ -161,7 +200,7 @@ def pread64(c: Call) -> None:
     e, fd, offset = c.e, c.x(0, "i"), c.x(3)
     c.refuse_unless(c.equal(c.stream(fd), Stream.FILE))
     c.fail_if(c.has(offset, 1 << 63), Errno.EINVAL)
-    start, end = _rest(c, fd, offset)
+    start, end = _rest(c, c.open_file(fd), offset)
     at = c.local(1)
     e.store(start, at)
     _take(c, at, end, c.x(1), c.x(2))
@@ -174,8 +213,9 @@ def _reading(c: Call) -> Iterator[tuple[ir.Value, ir.Value]]:
     e, fd = c.e, c.x(0, "i")
     kind = c.stream(fd)
     c.fail_if(e.not_(c.below(kind, Stream.STDOUT)), Errno.EBADF)
-    is_file, offset, at = c.equal(kind, Stream.FILE), c.get(Word.OFFSET, fd), c.local(1)
-    start, end = _rest(c, fd, offset)
+    file, is_file, at = c.open_file(fd), c.equal(kind, Stream.FILE), c.local(1)
+    offset = c.get(Word.OFFSET, file)
+    start, end = _rest(c, file, offset)
     start = e.select(is_file, start, c.get(Word.INPUT))
     e.store(start, at)
     yield at, e.select(is_file, end, c.get(Word.INPUT_END))
@@ -183,17 +223,17 @@ def _reading(c: Call) -> Iterator[tuple[ir.Value, ir.Value]]:
     done = e.sub(after, start)
     with e.if_else(is_file) as (of_file, of_input):
         with of_file:
-            c.put(Word.OFFSET, e.add(offset, done), fd)
+            c.put(Word.OFFSET, e.add(offset, done), file)
         with of_input:
             c.put(Word.INPUT, after)
     c.ret(done)
 
 
-def _rest(c: Call, fd: ir.Value, offset: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _rest(c: Call, file: ir.Value, offset: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Where on the device a file's bytes from an offset on are, and where they end."""
     # near the end of its range the host's own kernel has a say
     c.refuse_if(c.has(offset, 1 << 62))
-    e, (answer, _) = c.e, _opened(c, fd)
+    e, (answer, _) = c.e, _opened(c, file)
     content, size = (e.load_at(answer, 8 * word, I64) for word in (Answer.CONTENT, Answer.SIZE))
     inside = e.select(c.below(offset, size), offset, size)
     return e.add(content, inside), e.add(content, size)
@@ -215,12 +255,13 @@ def lseek(c: Call) -> None:
     e, fd, offset, whence = c.e, c.x(0, "i"), c.x(1), c.x(2, "u")
     c.fail_if(e.not_(c.equal(c.stream(fd), Stream.FILE)), Errno.ESPIPE)
     c.refuse_unless(c.below(whence, abi.SEEK_END + 1))
-    answer, _ = _opened(c, fd)
-    size, current = e.load_at(answer, 8 * Answer.SIZE, I64), c.get(Word.OFFSET, fd)
+    file = c.open_file(fd)
+    answer, _ = _opened(c, file)
+    size, current = e.load_at(answer, 8 * Answer.SIZE, I64), c.get(Word.OFFSET, file)
     base = e.select(c.equal(whence, abi.SEEK_CUR), current, const(0))
     new = e.add(e.select(c.equal(whence, abi.SEEK_END), size, base), offset)
     c.fail_if(c.has(new, 1 << 63), Errno.EINVAL)
-    c.put(Word.OFFSET, new, fd)
+    c.put(Word.OFFSET, new, file)
     c.ret(new)
 
 
@@ -269,8 +310,9 @@ def sendfile(c: Call) -> None:
         c.fail_if(e.not_(c.below(kind, Stream.STDOUT)), Errno.EBADF)
         c.fail_if(c.equal(kind, Stream.INPUT), Errno.EINVAL)
         c.refuse_unless(c.equal(c.x(2), 0))
-        offset = c.get(Word.OFFSET, fd)
-        start, end = _rest(c, fd, offset)
+        file = c.open_file(fd)
+        offset = c.get(Word.OFFSET, file)
+        start, end = _rest(c, file, offset)
         left = e.sub(end, start)
         size = e.select(c.below(left, count), left, count)
         used, room = e.load(at, typ=I64), c.fixed(Fixed.OUTPUT_BYTES)
@@ -278,7 +320,7 @@ def sendfile(c: Call) -> None:
         source, to = pointer(e, start), c.buffer(c.fixed(Fixed.OUTPUTS, which), room, used)
         with e.repeat(size) as i:
             e.store(e.load_at(source, i, I8), e.at(to, i))
-        c.put(Word.OFFSET, e.add(offset, size), fd)
+        c.put(Word.OFFSET, e.add(offset, size), file)
         e.store(e.add(used, size), at)
 
 
@@ -319,7 +361,8 @@ def newfstatat(c: Call) -> None:
 
 
 def _status(c: Call, fd: ir.Value, to: ir.Value) -> None:
-    e, kind, (answer, _) = c.e, c.stream(fd), _opened(c, fd)
+    e, kind = c.e, c.stream(fd)
+    answer, _ = _opened(c, c.open_file(fd))
     index = e.mul(e.sub(kind, const(Stream.INPUT)), const(STAT_BYTES // 8))
     of_file, of_stream = e.at(answer, 8 * Answer.STATUS), c.place(STATS, index)
     c.write(to, STAT_BYTES, e.select(c.equal(kind, Stream.FILE), of_file, of_stream))
@@ -336,11 +379,17 @@ def ioctl(c: Call) -> None:
 
 
 def fcntl(c: Call) -> None:
-    """Flags, which do not change here."""
-    e, fd, command = c.e, c.x(0, "i"), c.x(1, "u")
-    is_file, (_, flags) = c.equal(c.stream(fd), Stream.FILE), _opened(c, fd)
-    cloexec = e.select(c.has(flags, abi.O_CLOEXEC), const(abi.FD_CLOEXEC), const(0))
-    c.ret_if(c.equal(command, abi.F_GETFD), e.select(is_file, cloexec, c.fixed(CLOEXEC, fd)))
-    status = e.select(is_file, e.and_(flags, const(~abi.O_CLOEXEC)), c.fixed(FLAGS, fd))
+    """Duplicate a descriptor; its flags, and the status flags as they are."""
+    e, fd, command, argument = c.e, c.x(0, "i"), c.x(1, "u"), c.x(2)
+    kind = c.stream(fd)
+    file = c.open_file(fd)
+    _, flags = _opened(c, file)
+    c.ret_if(c.equal(command, abi.F_GETFD), e.lshr(c.get(Word.DESCRIPTOR, fd), const(32)))
+    status = e.select(c.equal(kind, Stream.FILE), flags, c.fixed(FLAGS, file))
     c.ret_if(c.equal(command, abi.F_GETFL), e.or_(status, const(abi.O_LARGEFILE)))
-    c.refuse()
+    with e.if_then(c.equal(command, abi.F_SETFD)):
+        _set(c, fd, file, c.has(argument, abi.FD_CLOEXEC))
+        c.ret(0)
+    cloexec = c.equal(command, abi.F_DUPFD_CLOEXEC)
+    c.refuse_unless(e.or_(cloexec, c.equal(command, abi.F_DUPFD)))
+    c.ret(_refer(c, argument, file, cloexec))

@@ -30,10 +30,9 @@ from kvrm.machine.state import State
 from kvrm.memory import PAGE, VA_BITS, Memory
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Device
-from kvrm.target.cuda.files import KnownFiles
+from kvrm.target.cuda.files import KnownFiles, numbered
 from kvrm.target.cuda.layout import (
     ACTIONS,
-    CLOEXEC,
     CWD,
     DESCRIPTORS,
     FLAGS,
@@ -41,6 +40,7 @@ from kvrm.target.cuda.layout import (
     LIMITS,
     LINK,
     NAME,
+    OPEN_FILES,
     PROCESS_WORDS,
     RANDOM,
     RANDOM_MOST,
@@ -103,17 +103,12 @@ class DeviceProcess:
         block[Fixed.OUTPUTS : Fixed.OUTPUTS + 2] = [buffer.address for buffer in self._outputs]
         block[Fixed.OUTPUT_BYTES] = self._room
         block[Fixed.FILES], block[Fixed.ASKED] = self.files.table.address, self.files.asked.address
-        files = self.files.inherited(process)
-        for fd in range(DESCRIPTORS):
-            if Word.FILE + fd in files:
-                block[KINDS + fd] = Stream.NONE
         self.block = gpu.upload(block)
         self._rest = _rest_of_input(process)
         lowest, holes = lowest_mapping(memory)
         self.words: dict[int, int] = {
-            **dict.fromkeys((*range(Word.FILE, Word.INPUT), Word.STDOUT, Word.STDERR), 0),
-            **dict.fromkeys((Word.CLOSED, Word.RANDOM, Word.LOGGED), 0),
-            **files,
+            **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.LOGGED), 0),
+            **self.files.inherited(process),
             Word.SKIPPED: process.skipped,
             Word.BLOCKED: process.signals.blocked,
             Word.HEAP_END: process.heap_end,
@@ -205,9 +200,6 @@ class DeviceProcess:
         for stream, captured in enumerate((process.stdout, process.stderr)):
             written = np.empty(int(words[Word.STDOUT + stream]), np.uint8)
             captured += self._outputs[stream].read(written, lane * self._room).tobytes()
-        for fd in range(DESCRIPTORS):
-            if int(words[Word.CLOSED]) >> fd & 1:
-                process.close(fd)
         self.files.put_back(process, self.words, words)
 
 
@@ -236,17 +228,12 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     put(RANDOM, _random_words(snapshot))
     room = process.limit(abi.RLIMIT_NOFILE)[0] - len(process.descriptors)
     block[Fixed.MAY_OPEN], block[Fixed.BEYOND] = room >= DESCRIPTORS, max(process.descriptors) >= DESCRIPTORS
-    block[KINDS : KINDS + DESCRIPTORS] = Stream.NONE
-    for fd, descriptor in process.descriptors.items():
-        if fd < DESCRIPTORS:
-            kind = _kind(descriptor.file)
-            block[KINDS + fd], block[FLAGS + fd], block[CLOEXEC + fd] = (
-                kind,
-                descriptor.file.flags,
-                descriptor.cloexec,
-            )
-            if kind is not Stream.OTHER:
-                put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(descriptor.file.stat()))
+    block[KINDS : KINDS + OPEN_FILES] = Stream.NONE
+    for file, number in numbered(process).items():
+        kind = _kind(file)
+        block[KINDS + number], block[FLAGS + number] = kind, file.flags
+        if kind is not Stream.OTHER:
+            put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(file.stat()))
     return block
 
 

@@ -229,15 +229,18 @@ class Call:
         )
 
     # -- descriptors -----------------------------------------------------------------------------------------
+    def open_file(self, fd: ir.Value) -> ir.Value:
+        """The number of the open file that a descriptor below DESCRIPTORS refers to; 0 if there is none."""
+        return self.e.and_(self.get(Word.DESCRIPTOR, fd), const(0xFFFFFFFF))
+
     def kind(self, fd: ir.Value) -> ir.Value:
-        """What a descriptor below DESCRIPTORS is: a `Stream`."""
-        e = self.e
-        shut = self.has(e.lshr(self.get(Word.CLOSED), fd), 1)
-        stream = e.select(shut, const(Stream.NONE), self.fixed(KINDS, fd))
-        return e.select(self.equal(self.get(Word.FILE, fd), 0), stream, const(Stream.FILE))
+        """What that is: a `Stream`."""
+        number = self.open_file(fd)
+        begun_with = self.equal(self.get(Word.OPENED, number), 0)
+        return self.e.select(begun_with, self.fixed(KINDS, number), const(Stream.FILE))
 
     def stream(self, fd: ir.Value) -> ir.Value:
-        """The same of any; EBADF if it is none, and those that are not known are for the CPU."""
+        """The same of any descriptor; EBADF if it is none, and those that are not known are for the CPU."""
         beyond = self.e.not_(self.below(fd, DESCRIPTORS))
         self.refuse_if(self.e.and_(beyond, self.has(self.fixed(Fixed.BEYOND), 1)))
         self.fail_if(beyond, Errno.EBADF)
