@@ -14,6 +14,7 @@ from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
+from kvrm.target.cuda.layout import DESCRIPTORS, OPEN_FILES
 
 CHUNKS = 1 << 18
 """Pieces of 2 MiB that the address space has."""
@@ -27,9 +28,9 @@ STOPPED = (1 << 32) - 1
 """In place of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
-AGAIN, NO_PAGE = 255, 254
+AGAIN, NO_PAGE, NO_ANSWER = 255, 254, 253
 """In place of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
-the pool of pages used up."""
+the pool of pages used up; one has asked the host about a file."""
 PLAIN_ID = 4
 """Offset in a slot of the handler's number where a region stands in it; its own is at 0, 32 bits both."""
 
@@ -55,11 +56,13 @@ class Param(IntEnum):
 class Word(IntEnum):
     """Words of a lane that only its system calls use, behind those of its state."""
 
-    INPUT = STATE_WORDS  # device address of what standard input has next
+    DESCRIPTOR = STATE_WORDS  # for each descriptor the number of its open file, and << 32 whether FD_CLOEXEC
+    OPENED = STATE_WORDS + DESCRIPTORS  # for each open file 0, or an answer's number and << 32 status flags
+    OFFSET = OPENED + OPEN_FILES  # for each open file
+    INPUT = OFFSET + OPEN_FILES  # device address of what standard input has next
     INPUT_END = auto()
     STDOUT = auto()  # bytes in the buffer
     STDERR = auto()
-    CLOSED = auto()  # a bit for each descriptor
     RANDOM = auto()  # 32-bit words taken from the generator
     SKIPPED = auto()  # nanoseconds slept
     BLOCKED = auto()  # signals

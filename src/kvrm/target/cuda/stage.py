@@ -13,13 +13,10 @@ from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
 from kvrm.machine import state as layout
 from kvrm.target.cuda import access, memory
-from kvrm.target.cuda.abi import NO_PAGE, PLAIN_ID, DeviceFunction, pointer
+from kvrm.target.cuda.abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, pointer
 from kvrm.target.cuda.linux import resident
-from kvrm.target.cuda.resident import DONE, EXIT
+from kvrm.target.cuda.resident import ASKED, DONE, EXIT
 from kvrm.values import Bits, StagingError
-
-SITES = 4
-"""Places of a region that remember a page."""
 
 
 class DeviceStage(HandlerStage):
@@ -72,6 +69,8 @@ class DeviceStage(HandlerStage):
             f.advance(e.at(f.ip, SLOT))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
             f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
+        with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
+            f.leave(NO_ANSWER, f.ip, f.budget)
         with e.if_then(memory.pool_is_used_up(e, pointer(e, f.parameters()))):
             f.leave(NO_PAGE, f.ip, f.budget)
 
