@@ -23,7 +23,7 @@ NEARLY_ALWAYS = 0.9
 RAREST = 0.1
 """How often, per entry, a block must be reached to be worth its place in a region."""
 MOST_TARGETS = 4
-"""Targets of an indirect branch that a region looks for; any other leaves the region."""
+"""Of an indirect branch: each takes a comparison."""
 
 Edges = dict[int, Counter[int]]
 
@@ -32,10 +32,16 @@ class Paths:
     """Blocks, and how often one followed another (`edges`).
 
     `fetch(pc)` gives the words from `pc` to the end of its page, or none of them if it cannot be executed.
+    `most_targets` of an indirect branch are looked for in a region; any other leaves it.
     """
 
-    def __init__(self, fetch: Callable[[int], tuple[int, ...]], features: frozenset[str]) -> None:
-        self._fetch, self._features = fetch, features
+    def __init__(
+        self,
+        fetch: Callable[[int], tuple[int, ...]],
+        features: frozenset[str],
+        most_targets: int = MOST_TARGETS,
+    ) -> None:
+        self._fetch, self._features, self._most_targets = fetch, features, most_targets
         self._blocks: dict[int, Block | None] = {}
         self.edges: Edges = {}
 
@@ -159,7 +165,8 @@ class Paths:
             if whole and whole.last.branches and whole.last.target is None:
                 seen.setdefault(whole.end, Counter()).update(self.edges.get(pc, ()))
         targets = {
-            end: tuple(t for t, _ in to.most_common(MOST_TARGETS) if t in blocks) for end, to in seen.items()
+            end: tuple(t for t, _ in to.most_common(self._most_targets) if t in blocks)
+            for end, to in seen.items()
         }
         return Region(entry, blocks, targets, tuple(pc for pc in blocks if pc != entry) if everywhere else ())
 

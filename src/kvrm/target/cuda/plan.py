@@ -15,8 +15,10 @@ LARGEST = 400
 """Instructions of a region, but for those that run about as often as its hottest block."""
 AS_OFTEN = 0.9
 ALL = 1000
-"""Instructions of all regions, about. The GPU waits for code that its instruction cache has not, and it has the
+"""Instructions of all regions, about. The GPU waits for code that is not in its instruction cache; it has the
 interpreter's code there more often than that of regions that are run now and then."""
+MOST_TARGETS = 16
+"""Of an indirect branch: to leave a region takes longer than to look for a block in it."""
 RAREST = 0.001
 """How often, for each time that the hottest block of a region runs, control must pass between two blocks for
 one to bring the other into the region."""

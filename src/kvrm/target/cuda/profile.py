@@ -14,11 +14,11 @@ from kvrm.machine.lanes_worker import Job, Worker
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import Stop
 from kvrm.memory import PAGE, GuestFault, Memory
-from kvrm.target.cuda.plan import plan
+from kvrm.target.cuda.plan import MOST_TARGETS, plan
 
 PIECES, PIECE, GAP = 12, 20_000, 60_000
 """How often a lane is recorded, for how many instructions, and how many it runs in between."""
-OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 4
+OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 8
 """Lanes that are recorded besides the first, how often, and how many in a row that add nothing end it."""
 
 
@@ -28,7 +28,7 @@ def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) 
     count = len(job.outputs.stop)
     others = Random(0).sample(range(1, count), min(OTHERS, count - 1))
     machine = worker.lane_as_machine(0)
-    paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features)
+    paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features, MOST_TARGETS)
     path: list[int] = []
     in_vain = 0
     for lane in (0, *others):

@@ -1,11 +1,11 @@
 """Regions on the device: one function for all lanes of a warp, which part and meet again inside it.
 
 Lanes run a block together. Where they do not all go on to the same block, those go on whose next block has
-the smallest number, until they come to where others wait; then all that entered the region meet. Numbers follow
-the flow of control: a loop's blocks before what comes after it, a function's before what follows its call. So
-lanes that went different ways meet where their ways do. The hardware alone would not see to it: it has lanes
-meet where all ways lead, and each block has ways that lead out of the region. Here all ways lead to the
-meeting, those out too; nothing depends on who is there, so nobody is waited for in vain.
+the smallest number, until they come to where others wait; then all that entered the region meet. Numbers
+follow the flow of control: a loop's blocks before what comes after it, a function's before what follows its
+call. So lanes that went different ways meet where their ways do. The hardware alone would not see to it: it
+has lanes meet where all ways lead, and each block has ways that lead out of the region. Here all ways lead to
+the meeting, those out too; nothing depends on who is there, so nobody is waited for in vain.
 """
 
 from __future__ import annotations
