@@ -98,6 +98,16 @@ class Region:
 
         The value is the most instructions that can follow before the budget is looked at again.
         """
+        heads, longest = self._until_checked()
+        return {pc: longest[pc] for pc in heads}
+
+    @property
+    def longest(self) -> int:
+        """The most instructions that can follow any block before the budget is looked at again."""
+        return max(self._until_checked()[1].values())
+
+    def _until_checked(self) -> tuple[set[int], dict[int, int]]:
+        """The blocks that look at the budget; how many instructions can follow each block until then."""
         heads: set[int] = {self.entry}
         state: dict[int, int] = {}
         order: list[int] = []
@@ -108,7 +118,7 @@ class Region:
         for pc in order:
             ahead = [longest[s] for s in self.successors(pc) if s not in heads]
             longest[pc] = len(self.blocks[pc].words) + max(ahead, default=0)
-        return {pc: longest[pc] for pc in heads}
+        return heads, longest
 
     def _close_cycles(self, start: int, state: dict[int, int], heads: set[int], order: list[int]) -> None:
         """From a block on, add to `heads` blocks that close cycles, and to `order` all, the last first."""

@@ -94,7 +94,7 @@ class DeviceRegion(RegionStage):
     # -- control flow ----------------------------------------------------------------------------------------
     def _start(self) -> None:
         """Go to the block that the region is entered at, with a budget that lasts until it is looked at."""
-        e, most = self.e, max(self._region.checked().values())
+        e, most = self.e, self._region.longest
         enough, few = e.append_basic_block("enough"), e.append_basic_block("few")
         left = e.icmp_unsigned("<=", self._f.budget, ir.Constant(I64, most))
         unlikely(e.cbranch(left, few, enough))
