@@ -97,8 +97,17 @@ def at_main(program: Path, target: str) -> tuple[kvrm.Machine, dict[str, int]]:
     return m, at
 
 
-def measure(program: Path, call: Call, lanes: int, rounds: int, engine: str) -> dict[str, Any]:
-    """Call a function in every lane, some times over."""
+def on_device(data: Bytes) -> Any:
+    """The same array in the GPU's memory."""
+    import cupy
+
+    return cupy.asarray(data)
+
+
+def measure(
+    program: Path, call: Call, lanes: int, rounds: int, engine: str, place: Callable[[Bytes], Any]
+) -> dict[str, Any]:
+    """Call a function in every lane, some times over, with inputs where `place` puts them."""
     m, at = at_main(program, "cpu")
     m.breakpoints.add(at["main"])
     m.x[0], m.x[1], m.x[2], m.x[30] = at["input"], call.count, at["other"], at["main"]
@@ -112,10 +121,10 @@ def measure(program: Path, call: Call, lanes: int, rounds: int, engine: str) -> 
     rng = np.random.default_rng(1)
     if call.name == "strcasecmp":
         one, other = letters(rng, lanes)
-        many.memory[at["other"] : at["other"] + SIZE] = other
+        many.memory[at["other"] : at["other"] + SIZE] = place(other)
     else:
         one = other = rng.integers(0, 256, (lanes, SIZE), np.uint8)
-    many.memory[at["input"] : at["input"] + SIZE] = one
+    many.memory[at["input"] : at["input"] + SIZE] = place(one)
     start, size = (at[call.writes[0]], call.writes[1]) if call.writes else (at["input"], 1)
     many.keep = ("x0", slice(start, start + size))
     whole, kernel = [], []
@@ -175,12 +184,15 @@ def main() -> None:
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--lanes", type=int, default=1 << 17)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--on-device", action="store_true", help="inputs are in the GPU's memory (CuPy)")
     options = parser.parse_args()
+    place = on_device if options.on_device else np.asarray
     found: dict[str, Any] = {"card": device().name, "driver": driver_version()}
+    found["inputs_on_device"] = options.on_device
     rows = []
     for call in CALLS:
         for engine in ("tiered", "interpreter"):
-            one = measure(options.program, call, options.lanes, options.rounds, engine)
+            one = measure(options.program, call, options.lanes, options.rounds, engine, place)
             found[f"{call.name} {engine}"] = one
             rows.append(
                 [

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import definition_coverage
 import device_on_host
+from cuda_tools import Away
 from guests import fetch
+from kvrm.linux.syscall_table import TABLE
+from kvrm.machine.lanes_worker import Job
+from kvrm.target.cuda import runner
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,3 +57,37 @@ def guest_root() -> Path:
         return fetch.guests()
     except fetch.Unavailable as reason:
         pytest.skip(f"guest programs are unavailable: {reason}")
+
+
+@pytest.fixture(params=device_on_host.PLACES)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the device's code runs."""
+    device_on_host.use(request.param, monkeypatch)
+    return str(request.param)
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> Away:
+    """Filled while lanes run on the device."""
+    found: Away = []
+    take = runner.CudaLanes._take_away
+
+    def spy(self: Any, job: Job, lane: int, *rest: int) -> None:
+        take(self, job, lane, *rest)
+        number = struct.unpack_from("<Q", job.kept[lane].state[0], 64)[0]
+        found.append((lane, TABLE[number].name if number in TABLE else str(number)))
+
+    monkeypatch.setattr(runner.CudaLanes, "_take_away", spy)
+    return found
+
+
+@pytest.fixture(scope="session")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that does the calls that its input asks for."""
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if compiler is None:
+        pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
+    program = tmp_path_factory.mktemp("cuda") / "calls"
+    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-mgeneral-regs-only", "-fno-builtin"]
+    subprocess.run([compiler, *options, Path(__file__).with_name("cuda_calls.c"), "-o", program], check=True)
+    return program

@@ -18,16 +18,22 @@ from kvrm.engine import native
 from kvrm.target.cuda import driver
 
 SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
-REDUX, VOTE = "llvm.nvvm.redux.sync.umin", "llvm.nvvm.vote.all.sync"
+WARP = {
+    "i32 @llvm.nvvm.redux.sync.umin(i32 %a, i32 %b)": "ret i32 %a",
+    "i1 @llvm.nvvm.vote.all.sync(i32 %a, i1 %b)": "ret i1 %b",
+    "i32 @llvm.nvvm.vote.ballot.sync(i32 %a, i1 %b)": "%v = zext i1 %b to i32\n ret i32 %v",
+    "i32 @llvm.nvvm.activemask()": "ret i32 1",
+}
+"""What a warp of one thread does."""
 
 
 def host_text(text: str) -> str:
     """LLVM text of device code as the host can compile it: thread numbers come from variables."""
     text = re.sub(r"target (triple|datalayout) = .*", "", text).replace("ptx_kernel", "")
-    text = re.sub(rf'declare i32 @"{REDUX}"\(.*\)', "", text).replace(REDUX, "alone")
-    text += '\ndefine internal i32 @"alone"(i32 %a, i32 %b) alwaysinline { ret i32 %a }\n'
-    text = re.sub(rf'declare i1 @"{VOTE}"\(.*\)', "", text).replace(VOTE, "agreed")
-    text += 'define internal i1 @"agreed"(i32 %a, i1 %b) alwaysinline { ret i1 %b }\n'
+    for head, body in WARP.items():
+        full = re.search(r"llvm[\w.]+", head)[0]
+        text = re.sub(rf'declare \w+ @"{re.escape(full)}"\(.*\)', "", text).replace(full, full[5:])
+        text += f"define internal {head.replace('llvm.', '')} alwaysinline {{ {body} }}\n"
     for name in SPECIAL:
         full = f'@"llvm.nvvm.read.ptx.sreg.{name}"'
         text = re.sub(rf"declare i32 {re.escape(full)}\(\)", "", text).replace(full, f'@"get.{name}"')

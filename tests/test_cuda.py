@@ -25,11 +25,7 @@ from test_lanes import lanes_of
 BUDGET = 2000
 
 
-@pytest.fixture(params=device_on_host.PLACES, autouse=True)
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the device's code runs."""
-    device_on_host.use(request.param, monkeypatch)
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def on(target: str, make: Callable[[], kvrm.Machine], monkeypatch: pytest.MonkeyPatch) -> kvrm.Machine:

@@ -6,107 +6,22 @@ import random
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import device_on_host
 import kvrm
+from cuda_tools import ANONYMOUS, PAGE, READ, WRITE, Away, Op, mapping, result, run, same, scratch, script
 from kvrm import Stop
 from kvrm.linux.syscall_table import TABLE
-from kvrm.machine.lanes_worker import Job
-from kvrm.target.cuda import kernel, linux, process, runner
+from kvrm.target.cuda import kernel, linux, process
 from kvrm.target.cuda.ptx import compile_ptx
 
-COMPILER = "aarch64-linux-gnu-gcc"
-SOURCE = Path(__file__).with_name("cuda_calls.c")
-NUMBERS = {row.name: number for number, row in TABLE.items()} | {"load": 1000, "store": 1001, "spin": 1002}
-KEEP = (*(f"x{i}" for i in range(31)), "sp", "nzcv", "v0", "stdout", "stderr")
-READ, WRITE, EXECUTE = 1, 2, 4
-ANONYMOUS = 0x22
-PAGE = 4096
-
-Op = tuple[str, *tuple[int, ...]]
-
-
-@pytest.fixture(params=device_on_host.PLACES, autouse=True)
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the device's code runs."""
-    device_on_host.use(request.param, monkeypatch)
-
-
-@pytest.fixture
-def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
-    """Lanes that went to the CPU, each with the name of the call that it went for."""
-    found: list[tuple[int, str]] = []
-    take = runner.CudaLanes._take_away
-
-    def spy(self: Any, job: Job, lane: int, *rest: int) -> None:
-        take(self, job, lane, *rest)
-        number = struct.unpack_from("<Q", job.kept[lane].state[0], 64)[0]
-        found.append((lane, TABLE[number].name if number in TABLE else str(number)))
-
-    monkeypatch.setattr(runner.CudaLanes, "_take_away", spy)
-    yield found
-
-
-@pytest.fixture(scope="session")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which(COMPILER) is None:
-        pytest.skip(f"{COMPILER} is missing (Debian package gcc-aarch64-linux-gnu)")
-    program = tmp_path_factory.mktemp("cuda") / "calls"
-    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-mgeneral-regs-only", "-fno-builtin"]
-    subprocess.run([COMPILER, *options, SOURCE, "-o", program], check=True)
-    return program
-
-
-def script(ops: list[Op]) -> bytes:
-    """Operations as the program reads them."""
-    return b"".join(struct.pack("<7Q", NUMBERS.get(name, 999), *_six(arguments)) for name, *arguments in ops)
-
-
-def _six(arguments: list[int]) -> list[int]:
-    return [a & (1 << 64) - 1 for a in arguments] + [0] * (6 - len(arguments))
-
-
-def result(number: int, offset: int = 0) -> int:
-    """An argument: the result of operation `number`, and something added."""
-    return 1 << 56 | number << 48 | offset
-
-
-def scratch(offset: int = 0) -> int:
-    """An argument: an address in the program's scratch memory."""
-    return 2 << 56 | offset
-
-
-def run(target: str, program: Path, budgets: tuple[int | None, ...] = (None,), **options: Any) -> Any:
-    lanes = options.pop("lanes", None) or len(options["stdin"])
-    m = kvrm.Machine(program, target=target, lanes=lanes, **options)
-    m.lanes.keep = KEEP
-    for budget in budgets:
-        results = m.run(max_instructions=budget)
-    return results
-
-
-def same(program: Path, **options: Any) -> Any:
-    """The results of lanes on the device, which are those of the CPU."""
-    a, b = run("cpu", program, **options), run("cuda", program, **options)
-    for lane in range(len(a)):
-        one, other = a.lane(lane), b.lane(lane)
-        facts = [
-            (r.stop, r.exit_code, r.signal, r.retired, r.pc, r.fault, r.stdout, r.stderr)
-            for r in (one, other)
-        ]
-        assert facts[0] == facts[1], lane
-    for name in a.registers:
-        assert a.registers[name].tolist() == b.registers[name].tolist(), name
-    return b
+pytestmark = pytest.mark.usefixtures("place")
 
 
 # -- whole programs --------------------------------------------------------------------------------------
-def test_examples(examples: Path, away: list[tuple[int, str]]) -> None:
+def test_examples(examples: Path, away: Away) -> None:
     lines = [b"1 + 2\n", b"3 * 4\n", b"1 / 0\n", b"", b"(\n"]
     assert same(examples / "expression", stdin=lines).stdout[:2] == [b"3\n", b"12\n"]
     same(examples / "sha256", stdin=[b"abc", b"", b"x" * 10_000])
@@ -116,7 +31,7 @@ def test_examples(examples: Path, away: list[tuple[int, str]]) -> None:
     assert not away
 
 
-def test_arguments(examples: Path, away: list[tuple[int, str]]) -> None:
+def test_arguments(examples: Path, away: Away) -> None:
     """Those of each lane; where some are too many for its memory, as on the CPU."""
     args = [["50"], [], ["7", "x" * 5000], ["20", b"\xff"], ["30"]]
     results = same(examples / "primes", args=args, lanes=5)
@@ -125,7 +40,7 @@ def test_arguments(examples: Path, away: list[tuple[int, str]]) -> None:
     same(examples / "primes", args=[["5"], ["x" * 60_000]], lanes=2, memory_limit=8 * PAGE)
 
 
-def test_arguments_of_lanes_that_go_to_the_cpu(guest_root: Path, away: list[tuple[int, str]]) -> None:
+def test_arguments_of_lanes_that_go_to_the_cpu(guest_root: Path, away: Away) -> None:
     from guests.fetch import program
 
     args = [["cat", "/proc/self/cmdline"], ["echo", "x"], ["cat", "/proc/self/cmdline", "/proc/self/comm"]]
@@ -138,7 +53,7 @@ BUSYBOX = [["sha256sum"], ["wc"], ["sort", "-r"], ["awk", "{n += NF; print $1} E
 
 @pytest.mark.parametrize("args", BUSYBOX)
 @pytest.mark.parametrize("engine", ["interpreter", pytest.param("tiered", marks=pytest.mark.slow)])
-def test_busybox(engine: str, guest_root: Path, args: list[str], away: list[tuple[int, str]]) -> None:
+def test_busybox(engine: str, guest_root: Path, args: list[str], away: Away) -> None:
     """Without regions one kernel does for all of them, which takes a while to compile."""
     from guests.fetch import program
 
@@ -147,7 +62,7 @@ def test_busybox(engine: str, guest_root: Path, args: list[str], away: list[tupl
     assert results.stops == {Stop.EXIT: 4} and not away
 
 
-def test_a_fork(examples: Path, away: list[tuple[int, str]]) -> None:
+def test_a_fork(examples: Path, away: Away) -> None:
     found = []
     for target in ("cpu", "cuda"):
         m = kvrm.Machine(examples / "expression", stdin=b"1 + 2\n", target=target)
@@ -159,7 +74,7 @@ def test_a_fork(examples: Path, away: list[tuple[int, str]]) -> None:
     assert found[0] == found[1] and not away
 
 
-def test_output_before_the_fork(examples: Path, away: list[tuple[int, str]]) -> None:
+def test_output_before_the_fork(examples: Path, away: Away) -> None:
     m = kvrm.Machine(examples / "primes", args=["50"], target="cuda")
     while not m.run(max_instructions=50).stdout:
         pass
@@ -167,10 +82,6 @@ def test_output_before_the_fork(examples: Path, away: list[tuple[int, str]]) -> 
 
 
 # -- calls by name ---------------------------------------------------------------------------------------
-def mapping(length: int, prot: int = READ | WRITE) -> Op:
-    return "mmap", 0, length, prot, ANONYMOUS, -1, 0
-
-
 SIMPLE: dict[str, list[Op]] = {
     "identity": [(n,) for n in "getpid gettid getppid getuid geteuid getgid getegid sched_yield".split()],
     "start": [
@@ -289,12 +200,12 @@ SIMPLE: dict[str, list[Op]] = {
 
 
 @pytest.mark.parametrize("name", SIMPLE)
-def test_resident(calls: Path, name: str, away: list[tuple[int, str]]) -> None:
+def test_resident(calls: Path, name: str, away: Away) -> None:
     same(calls, stdin=[script(SIMPLE[name]), script(SIMPLE[name][::2])])
     assert not away
 
 
-def test_vectors(calls: Path, away: list[tuple[int, str]]) -> None:
+def test_vectors(calls: Path, away: Away) -> None:
     """An iovec array of two, made of what the input brings."""
     ops: list[Op] = [mapping(PAGE), ("read", 0, scratch(), 32), ("read", 0, scratch(100), 10)]
     ops += [("writev", 1, scratch(), 2), ("readv", 0, scratch(), 2), ("readv", 1, scratch(), 2)]
@@ -309,8 +220,19 @@ def test_vectors(calls: Path, away: list[tuple[int, str]]) -> None:
     same(calls, stdin=[text + script(ops[6:])])
 
 
+def test_vectors_with_a_negative_length(calls: Path, away: Away) -> None:
+    """None of the buffers is touched."""
+    address = int.from_bytes(run("cpu", calls, stdin=[script([mapping(PAGE)])]).stdout[0][:8], "little")
+    vector = struct.pack("<4Q", address + 100, 5, address + 200, 1 << 63)
+    ops: list[Op | bytes] = [mapping(PAGE), ("read", 0, result(0), 32), vector]
+    shown: Op = ("write", 1, result(0), 300)
+    texts = [script([*ops, (name, fd, result(0), 2), shown]) for name, fd in (("readv", 0), ("writev", 2))]
+    same(calls, stdin=texts)
+    assert away == [(0, "readv"), (1, "writev")]
+
+
 NOT_RESIDENT: list[Op] = [
-    ("openat", -100, scratch(60_000), 0, 0),
+    ("openat", -100, scratch(60_000), 0o100, 0),
     ("mmap", result(8), PAGE, READ, ANONYMOUS | 0x10, -1, 0),
     ("mremap", result(8), PAGE, 3 * PAGE, 1),
     ("munmap", result(8, 1), PAGE),
@@ -321,7 +243,7 @@ NOT_RESIDENT: list[Op] = [
     ("write", 1, scratch(65_000), 10_000_000),
     ("read", 0, 8, 8),
     ("read", 0, result(8, PAGE - 8), 30),
-    ("dup", 1),
+    ("dup3", 1, 16, 0),
     ("getrandom", scratch(), 5000, 0),
     ("rt_sigaction", 9, scratch(), 0, 8),
     ("umask", 0o77),
@@ -333,7 +255,7 @@ NOT_RESIDENT: list[Op] = [
 
 
 @pytest.mark.parametrize("op", NOT_RESIDENT, ids=lambda op: op[0])
-def test_on_the_cpu(calls: Path, op: Op, away: list[tuple[int, str]]) -> None:
+def test_on_the_cpu(calls: Path, op: Op, away: Away) -> None:
     """What the device has done before is there when the CPU goes on."""
     before: list[Op] = [*SIMPLE["heap"][:8], mapping(PAGE), *SIMPLE["signals"], ("write", 2, scratch(), 5)]
     before += [("getrandom", scratch(), 13), ("store", result(8, 8), 9), ("close", 2)]
@@ -344,9 +266,7 @@ def test_on_the_cpu(calls: Path, op: Op, away: list[tuple[int, str]]) -> None:
     assert away == [(0, op[0])]
 
 
-def test_no_room_for_output(
-    calls: Path, away: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_room_for_output(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "OUTPUT_MOST", 256)
     monkeypatch.setattr(process, "OUTPUT_LEAST", 256)
     pieces = [script([("write", 2, scratch(), n)] * 4) for n in (10, 64, 65, 300)]
@@ -354,9 +274,7 @@ def test_no_room_for_output(
     assert away == [(2, "write"), (3, "write")]
 
 
-def test_no_room_in_the_log(
-    calls: Path, away: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_room_in_the_log(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "RECORDS", 2)
     same(calls, stdin=[script([mapping(PAGE)] * n) for n in range(5)])
     assert away == [(3, "mmap"), (4, "mmap")]
@@ -388,14 +306,14 @@ def random_ops(rng: random.Random) -> list[Op]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_calls(calls: Path, seed: int, away: list[tuple[int, str]]) -> None:
+def test_random_calls(calls: Path, seed: int, away: Away) -> None:
     rng = random.Random(seed)
     texts = [script(random_ops(rng)) for _ in range(100)]
     same(calls, stdin=texts, budgets=(2000, None))
     assert {name for _, name in away} and len({lane for lane, _ in away}) < 90
 
 
-def test_reset_with_other_input(calls: Path, away: list[tuple[int, str]]) -> None:
+def test_reset_with_other_input(calls: Path, away: Away) -> None:
     """Nothing of a lane is left: not its mappings, output, input or random numbers."""
     texts = [script(ops) for ops in (SIMPLE["mappings"], SIMPLE["heap"], SIMPLE["random"], SIMPLE["signals"])]
     lanes = kvrm.Machine(calls, target="cuda").fork(4)
@@ -422,7 +340,7 @@ def test_assembles(tmp_path: Path) -> None:
     subprocess.run(["ptxas", "-arch=sm_90", ptx, "-o", tmp_path / "run.cubin"], check=True)
 
 
-def test_memory_limit(calls: Path, away: list[tuple[int, str]]) -> None:
+def test_memory_limit(calls: Path, away: Away) -> None:
     """Pages that a lane has unmapped do not count."""
     touches: list[Op] = [("store", result(0, page * PAGE), 1) for page in range(12)]
     again: list[Op] = [mapping(12 * PAGE), *touches[:6], ("munmap", result(0), 12 * PAGE)]

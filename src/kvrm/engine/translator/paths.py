@@ -23,7 +23,7 @@ NEARLY_ALWAYS = 0.9
 RAREST = 0.1
 """How often, per entry, a block must be reached to be worth its place in a region."""
 MOST_TARGETS = 4
-"""Targets of an indirect branch that a region looks for; any other leaves the region."""
+"""Of an indirect branch: each takes a comparison."""
 
 Edges = dict[int, Counter[int]]
 
@@ -32,10 +32,16 @@ class Paths:
     """Blocks, and how often one followed another (`edges`).
 
     `fetch(pc)` gives the words from `pc` to the end of its page, or none of them if it cannot be executed.
+    `most_targets` of an indirect branch are looked for in a region; any other leaves it.
     """
 
-    def __init__(self, fetch: Callable[[int], tuple[int, ...]], features: frozenset[str]) -> None:
-        self._fetch, self._features = fetch, features
+    def __init__(
+        self,
+        fetch: Callable[[int], tuple[int, ...]],
+        features: frozenset[str],
+        most_targets: int = MOST_TARGETS,
+    ) -> None:
+        self._fetch, self._features, self._most_targets = fetch, features, most_targets
         self._blocks: dict[int, Block | None] = {}
         self.edges: Edges = {}
 
@@ -92,7 +98,7 @@ class Paths:
         """
         if self.block(entry) is None:
             return None
-        return self._build(entry, self._cycle(entry) or self._frequent(entry, known))
+        return self.region(entry, self._cycle(entry) or self._frequent(entry, known))
 
     def _cycle(self, entry: int) -> set[int]:
         """All on cycles through the entry, of branches frequent enough that it is not too large."""
@@ -121,7 +127,7 @@ class Paths:
                 if pc is not None and pc not in starts and self.block(pc):
                     starts.add(pc)
                     work.append(pc)
-        return self._build(entry, starts) if self.block(entry) else None
+        return self.region(entry, starts) if self.block(entry) else None
 
     def _frequent(self, entry: int, known: Container[int]) -> set[int]:
         kept: set[int] = set()
@@ -150,7 +156,8 @@ class Paths:
                     work.append(pc)
         return seen
 
-    def _build(self, entry: int, starts: set[int]) -> Region:
+    def region(self, entry: int, starts: set[int], everywhere: bool = False) -> Region:
+        """The region of the blocks that begin at `starts`, to enter at one of them, or at all."""
         blocks = {pc: block for pc in sorted(starts) if (block := self._cut(pc, starts))}
         seen: dict[int, Counter[int]] = {}
         for pc in starts:
@@ -158,9 +165,10 @@ class Paths:
             if whole and whole.last.branches and whole.last.target is None:
                 seen.setdefault(whole.end, Counter()).update(self.edges.get(pc, ()))
         targets = {
-            end: tuple(t for t, _ in to.most_common(MOST_TARGETS) if t in blocks) for end, to in seen.items()
+            end: tuple(t for t, _ in to.most_common(self._most_targets) if t in blocks)
+            for end, to in seen.items()
         }
-        return Region(entry, blocks, targets)
+        return Region(entry, blocks, targets, tuple(pc for pc in blocks if pc != entry) if everywhere else ())
 
 
 def _reversed(edges: Edges) -> Edges:

@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Blocks that become one function, entered at `entry`.
+    """Blocks that become one function, entered at `entry`, and perhaps at all the `others`.
 
     `targets` has for each indirect branch (the address after it) where it was seen to go, most often first.
     """
@@ -42,6 +42,7 @@ class Region:
     entry: int
     blocks: dict[int, Block]
     targets: dict[int, tuple[int, ...]]
+    others: tuple[int, ...] = ()
 
     def successors(self, start: int) -> list[int]:
         """The blocks of the region that may follow one of its blocks."""
@@ -69,12 +70,14 @@ class Region:
 
     def order(self) -> list[int]:
         """The blocks that can be reached, each after one that leads to it."""
-        out, work = {self.entry: None}, [self.entry]
-        while work:
-            for pc in self.successors(work.pop()):
+        out: dict[int, None] = {}
+        for start in (self.entry, *self.others):
+            work = [start]
+            while work:
+                pc = work.pop()
                 if pc not in out:
                     out[pc] = None
-                    work.append(pc)
+                    work += self.successors(pc)
         return list(out)
 
     def only_predecessors(self) -> dict[int, int]:
@@ -95,11 +98,32 @@ class Region:
 
         The value is the most instructions that can follow before the budget is looked at again.
         """
+        heads, longest = self._until_checked()
+        return {pc: longest[pc] for pc in heads}
+
+    @property
+    def longest(self) -> int:
+        """The most instructions that can follow any block before the budget is looked at again."""
+        return max(self._until_checked()[1].values())
+
+    def _until_checked(self) -> tuple[set[int], dict[int, int]]:
+        """The blocks that look at the budget; how many instructions can follow each block until then."""
         heads: set[int] = {self.entry}
         state: dict[int, int] = {}
         order: list[int] = []
-        work = [(self.entry, iter(self.successors(self.entry)))]
-        state[self.entry] = 1
+        for start in (self.entry, *self.others):
+            if start not in state:
+                self._close_cycles(start, state, heads, order)
+        longest: dict[int, int] = {}
+        for pc in order:
+            ahead = [longest[s] for s in self.successors(pc) if s not in heads]
+            longest[pc] = len(self.blocks[pc].words) + max(ahead, default=0)
+        return heads, longest
+
+    def _close_cycles(self, start: int, state: dict[int, int], heads: set[int], order: list[int]) -> None:
+        """From a block on, add to `heads` blocks that close cycles, and to `order` all, the last first."""
+        work = [(start, iter(self.successors(start)))]
+        state[start] = 1
         while work:
             pc, following = work[-1]
             for other in following:
@@ -113,11 +137,6 @@ class Region:
                 state[pc] = 2
                 order.append(pc)
                 work.pop()
-        longest: dict[int, int] = {}
-        for pc in order:
-            ahead = [longest[s] for s in self.successors(pc) if s not in heads]
-            longest[pc] = len(self.blocks[pc].words) + max(ahead, default=0)
-        return {pc: longest[pc] for pc in heads}
 
     def simple_loops(self, heads: Collection[int]) -> dict[int, list[Block]]:
         """The loops at `heads` of which each turn is the same blocks, in this order; not too long ones."""
@@ -154,6 +173,7 @@ class Region:
     def key(self) -> str:
         """A name for the code that the region becomes: equal keys mean equal code."""
         digest = hashlib.blake2b(struct.pack("<Q", self.entry), digest_size=8)
+        digest.update(struct.pack(f"<{len(self.others)}Q", *self.others))
         for start in sorted(self.blocks):
             words = self.blocks[start].words
             targets = self.targets.get(self.blocks[start].end, ())

@@ -41,7 +41,7 @@ class Registers:
         self._dirty: set[str] = set()
         self._flags: Flags | None = None
         self._flags_dirty = False
-        self._lazy = LazyFlags(e, self.slot, stage.entry_flags)
+        self.lazy_flags = LazyFlags(e, self.slot, stage.entry_flags)
 
     def slot(self, name: str, t: ir.Type, first: ir.Value | int | None = None) -> ir.Value:
         """The stack slot `name`, which holds a value or a word of the state at that offset on entry."""
@@ -119,7 +119,7 @@ class Registers:
     def flags(self) -> Flags:
         """N, Z, C, V."""
         if self._flags is None:
-            n, z, c, v = (self._wrap(f, 1) for f in flags.read(self._e, self._lazy.load()))
+            n, z, c, v = (self._wrap(f, 1) for f in flags.read(self._e, self.lazy_flags.load()))
             self._flags = n, z, c, v
         return self._flags
 
@@ -146,7 +146,7 @@ class Registers:
                 e.store(e.bitcast(self._stage.value(value), FLOATS[value.width]), slot)
                 e.store(ZEROS, self._slots[f"above{name[1:]}"])
         if self._flags_dirty and self._flags is not None:
-            self._lazy.store(self._flags, self._stage.value)
+            self.lazy_flags.store(self._flags, self._stage.value)
 
     def write_back(self) -> list[ir.Value]:
         """Store all that the region may have changed to the state; the flags' facets."""
@@ -158,7 +158,7 @@ class Registers:
             else:
                 value = self._whole(number)
                 e.store_at(value, self._state, layout.V_OFFSET + 16 * number, align=16)
-        return self._lazy.load()
+        return self.lazy_flags.load()
 
     def _whole(self, number: int) -> ir.Value:
         e, width = self._e, self._widths[number]

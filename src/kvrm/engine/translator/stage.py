@@ -84,12 +84,12 @@ class RegionStage(Context):
         e.position_at_end(start)
         if any(flow.floating for flow in self._region.flows):
             self._require_default_fpcr()
-        e.branch(self._heads[self._region.entry])
+        self._start()
         checked = self._region.checked()
         self._most = max(checked.values())
         self._loops = self._region.simple_loops(checked)
         unrolled = {block.start for turn in self._loops.values() for block in turn}
-        before = self._region.only_predecessors()
+        before = self._predecessors()
         flags: dict[int, Flags] = {}
         for pc in self._region.order():
             self._begin(flags.get(before.get(pc, -1)))
@@ -97,15 +97,27 @@ class RegionStage(Context):
             if self._registers.known_flags is not None and pc not in unrolled:
                 flags[pc] = self._registers.known_flags
             self._finish(self._region.blocks[pc])
+        self._leave()
+        e.position_at_end(entry)
+        e.branch(start)
+
+    def _leave(self) -> None:
+        """Emit the ways out."""
         for pc, block in self._exits.items():
             self._end(block)
             self._f.jump(_c(pc), cost=0)
         self._end(self._out)
-        self._f.jump(e.load(self._target, typ=I64), cost=0)
+        self._f.jump(self.e.load(self._target, typ=I64), cost=0)
         self._end(self._plain)
-        self._jump_plain(e.load(self._target, typ=I64))
-        e.position_at_end(entry)
-        e.branch(start)
+        self._jump_plain(self.e.load(self._target, typ=I64))
+
+    def _start(self) -> None:
+        """Go to the first block."""
+        self.e.branch(self._heads[self._region.entry])
+
+    def _predecessors(self) -> dict[int, int]:
+        """For blocks that are reached from one block only, which that is."""
+        return self._region.only_predecessors()
 
     def _end(self, block: ir.Block) -> None:
         """Write the state back in a block that leaves."""
@@ -120,9 +132,13 @@ class RegionStage(Context):
         usual, other = e.append_basic_block("usual"), e.append_basic_block("other")
         unlikely(e.cbranch(e.icmp_unsigned("!=", value, _c(0)), other, usual))
         e.position_at_end(other)
-        e.store(_c(self._region.entry), self._target)
-        e.branch(self._plain)
+        self._refuse()
         e.position_at_end(usual)
+
+    def _refuse(self) -> None:
+        """Do nothing: the interpreter runs the instruction that the region is entered at."""
+        self.e.store(_c(self._region.entry), self._target)
+        self.e.branch(self._plain)
 
     def _emit(self, block: Block, needed: int | None) -> None:
         e = self.e
@@ -167,7 +183,7 @@ class RegionStage(Context):
         e, head = self.e, self.e.block
         once, check, several = (e.append_basic_block(name) for name in ("once", "check", "several"))
         e.position_at_end(several)
-        together = self._accesses.together(f"{turn[0].start:x}")
+        together = self._checked_together(turn)
         self._retired, size = 0, sum(len(block.words) for block in turn)
         ways = zip(turn, [*turn[1:], turn[0]], strict=True)
         ends = [(block, following.start) for block, following in ways]
@@ -184,6 +200,9 @@ class RegionStage(Context):
         e.branch(several)
         self._begin(None)
         e.position_at_end(once)
+
+    def _checked_together(self, turn: list[Block]) -> Together:
+        return self._accesses.together(f"{turn[0].start:x}")
 
     def _turns(self, ends: list[tuple[Block, int]], most: int, together: Together) -> None:
         """From the first block on, turns of up to `most` instructions and one more."""

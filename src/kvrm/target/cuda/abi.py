@@ -14,6 +14,7 @@ from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
+from kvrm.target.cuda.layout import DESCRIPTORS, OPEN_FILES
 
 CHUNKS = 1 << 18
 """Pieces of 2 MiB that the address space has."""
@@ -27,9 +28,9 @@ STOPPED = (1 << 32) - 1
 """In place of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
-AGAIN, NO_PAGE = 255, 254
+AGAIN, NO_PAGE, NO_ANSWER = 255, 254, 253
 """In place of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
-the pool of pages used up."""
+the pool of pages used up; one has asked the host about a file."""
 PLAIN_ID = 4
 """Offset in a slot of the handler's number where a region stands in it; its own is at 0, 32 bits both."""
 
@@ -55,11 +56,13 @@ class Param(IntEnum):
 class Word(IntEnum):
     """Words of a lane that only its system calls use, behind those of its state."""
 
-    INPUT = STATE_WORDS  # device address of what standard input has next
+    DESCRIPTOR = STATE_WORDS  # for each descriptor the number of its open file, and << 32 whether FD_CLOEXEC
+    OPENED = STATE_WORDS + DESCRIPTORS  # for each open file 0, or an answer's number and << 32 status flags
+    OFFSET = OPENED + OPEN_FILES  # for each open file
+    INPUT = OFFSET + OPEN_FILES  # device address of what standard input has next
     INPUT_END = auto()
     STDOUT = auto()  # bytes in the buffer
     STDERR = auto()
-    CLOSED = auto()  # a bit for each descriptor
     RANDOM = auto()  # 32-bit words taken from the generator
     SKIPPED = auto()  # nanoseconds slept
     BLOCKED = auto()  # signals
@@ -79,14 +82,32 @@ class Var(IntEnum):
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
+    PARAMS = 6  # from here on only among those of regions: the parameters
+    TABLE = auto()  # the group's page table
+    LANE = auto()  # the number of the lane in it
+    ROOT = auto()  # the parameters of that name
+    CODE = auto()
+    STATE = auto()  # the address of the lane's state
+    ENTRY = auto()  # which of its blocks a region is entered at
+    NUMBER = auto()  # of the slot there
+    KIND = auto()  # of the flags, if they are not in FLAGS, and what they are computed from
+    X = auto()
+    Y = auto()
+    TARGET = auto()  # where a lane goes on that leaves its region
 
 
 VAR_WORDS = 6
+"""Words of those that handlers change."""
+LOCAL = 5
+"""LLVM's number of the address space that is a thread's own."""
 
 
-HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 10)
-"""Arguments: state, variables; number of the slot, parameters, page table of the group, number of the lane in
-it, the parameters SLOTS, ROOT and CODE, the slot's three words of operands."""
+LOCAL_POINTER = ir.PointerType(addrspace=LOCAL)
+HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [LOCAL_POINTER])
+"""Arguments: state, variables, number of the slot, its three words of operands, the variables of regions, of
+which a handler finds only those that do not change."""
+REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER] * 2)
+"""Arguments: state, variables."""
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:
@@ -100,16 +121,23 @@ class DeviceFunction(Function):
     def __init__(
         self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
     ) -> None:
-        self.fn = ir.Function(module, HANDLER, name)
+        e = self._begin(module, HANDLER, name, linkage, emitter)
+        self.state, self.vars, self.number, *self.operands, self.context = self.fn.args
+        self.ip = e.inttoptr(e.shl(self.number, ir.Constant(I64, 5)), PTR)
+        self._load_variables()
+
+    def _begin(
+        self, module: ir.Module, t: ir.FunctionType, name: str, linkage: str, emitter: type[Emitter]
+    ) -> Emitter:
+        self.fn = ir.Function(module, t, name)
         self.fn.linkage = linkage
-        self.e = e = emitter(self.fn.append_basic_block("entry"))
-        self.state, self.vars, self.number, self.params, self.table_address, self.lane = self.fn.args[:6]
-        self.table = pointer(e, self.table_address)
-        self.slots, self.root, self.code = (pointer(e, v) for v in self.fn.args[6:9])
-        self.operands = self.fn.args[9:]
-        self.ip = e.at(self.slots, e.shl(self.number, ir.Constant(I64, 5)))
+        self.e = emitter(self.fn.append_basic_block("entry"))
         for argument in self.fn.args[:2]:
             argument.add_attribute("noalias")
+        return self.e
+
+    def _load_variables(self) -> None:
+        e = self.e
         self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
         self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(4)]
 
@@ -154,12 +182,16 @@ class DeviceFunction(Function):
                 self._stop(Reason.BUDGET, number, budget, {})
         self._return(number, budget)
 
-    def jump(self, target: ir.Value, cost: int = 1, flag: int = 0) -> None:
+    def parameters(self) -> ir.Value:
+        """The address of the parameter block."""
+        return self.e.load_at(self.context, 8 * Var.PARAMS, I64)
+
+    def jump(self, target: ir.Value, cost: int = 1, flag: ir.Value | int = 0) -> None:
         """Retire and continue at the guest address `target`, or stop if its page is not predecoded.
 
-        `flag` is 0 or PLAIN.
+        `flag` is 0 or PLAIN, 64 bits.
         """
-        e = self.e
+        e, mark = self.e, ir.Constant(I64, flag) if isinstance(flag, int) else flag
         page = e.lshr(target, ir.Constant(I64, 12))
         odd = e.icmp_unsigned("!=", e.and_(target, ir.Constant(I64, 3)), ir.Constant(I64, 0))
         far = e.icmp_unsigned(">=", page, ir.Constant(I64, 1 << 27))
@@ -172,11 +204,27 @@ class DeviceFunction(Function):
         self.leave(Reason.CODE, None, e.sub(self.budget, ir.Constant(I64, cost)), PC=target)
         e.position_at_end(found)
         within = e.lshr(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, 2))
-        self._advance(e.or_(e.add(e.zext(first, I64), within), ir.Constant(I64, flag)), cost)
+        self._advance(e.or_(e.add(e.zext(first, I64), within), mark), cost)
 
     def _first_slot(self, page: ir.Value) -> ir.Value:
         e = self.e
         chunk = e.lshr(page, ir.Constant(I64, 9))
-        row = e.load_at(self.code, e.shl(chunk, ir.Constant(I64, 2)), I32)
+        code = pointer(e, e.load_at(self.context, 8 * Var.CODE, I64))
+        row = e.load_at(code, e.shl(chunk, ir.Constant(I64, 2)), I32)
         at = e.add(e.shl(e.zext(row, I64), ir.Constant(I64, 9)), e.and_(page, ir.Constant(I64, 511)))
-        return e.load_at(e.at(self.code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
+        return e.load_at(e.at(code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
+
+
+class RegionFunction(DeviceFunction):
+    """A region, whose variables are its own."""
+
+    def __init__(self, module: ir.Module, name: str, emitter: type[Emitter]) -> None:
+        self._begin(module, REGION, name, "internal", emitter)
+        self.state, self.vars = self.fn.args
+        self.context = self.vars
+        self._load_variables()
+
+    def leave_to_handler(self) -> None:
+        """Return to the loop, which runs the handler of the word that the region is entered at."""
+        number = self.e.load_at(self.vars, 8 * Var.NUMBER, I64)
+        self._return(self.e.or_(number, ir.Constant(I64, PLAIN)), self.budget)

@@ -25,6 +25,7 @@ from kvrm.memory import PAGE
 from kvrm.target.cuda import kernel
 from kvrm.target.cuda.abi import CHUNKS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
+from kvrm.target.cuda.flow import flow_order
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.ptx import compile_ptx
 
@@ -149,9 +150,13 @@ class Code:
         """Stop lanes at these addresses, and at no others; regions that cover one are not entered."""
         ids = self._ids()
         now = {self.slot(pc): int(ids[self.slot(pc), 1]) for pc in self.breakpoints}
-        for k, region in enumerate(self.regions):
-            at, whole = self.slot(region.entry), not any(map(region.covers, breakpoints))
-            now[at] = self._handlers + k if whole else int(ids[at, 1])
+        number = self._handlers
+        for region in self.regions:
+            whole = not any(map(region.covers, breakpoints))
+            for pc in flow_order(region.order(), region.successors):
+                at = self.slot(pc)
+                now[at] = number if whole else int(ids[at, 1])
+                number += 1
         now |= {self.slot(pc): kernel.BREAKPOINT for pc in breakpoints}
         for at, number in now.items():
             if at and ids[at, 0] != number:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Set
-from itertools import islice
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.paths import Paths
-from kvrm.engine.translator.plan import plan
 from kvrm.engine.translator.region import Region
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
@@ -26,7 +24,8 @@ from kvrm.memory.pages import HOST
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import device
 from kvrm.target.cuda.one_lane import OneLane
-from kvrm.target.cuda.profile import MOST, words_at
+from kvrm.target.cuda.plan import plan
+from kvrm.target.cuda.profile import words_at
 from kvrm.target.cuda.slices import Slices
 
 PROFILED = 200_000
@@ -87,7 +86,7 @@ class DeviceEngine(Interpreter):
         self._trace += pcs
         self._unprofiled -= max(len(pcs), 1)
         if self._unprofiled <= 0:
-            self._device_regions = [*islice(plan(self._paths, self._paths.add(self._trace), {}), MOST)]
+            self._device_regions = plan(self._paths, self._paths.add(self._trace))
             self._trace.clear()
 
     # -- code ------------------------------------------------------------------------------------------------

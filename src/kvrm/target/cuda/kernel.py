@@ -24,6 +24,7 @@ from kvrm.target.cuda import memory, transfer
 from kvrm.target.cuda.abi import (
     AGAIN,
     GROUP,
+    LOCAL_POINTER,
     PLAIN,
     PLAIN_ID,
     STATE_WORDS,
@@ -34,7 +35,9 @@ from kvrm.target.cuda.abi import (
     Var,
     pointer,
 )
-from kvrm.target.cuda.stage import DeviceRegion, DeviceStage
+from kvrm.target.cuda.plan import ALL
+from kvrm.target.cuda.region import DeviceRegion
+from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -58,7 +61,7 @@ class Staged:
 
 
 def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged:
-    """Stage a kernel that has the handlers of `variants`, and `regions`, numbered behind them."""
+    """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind."""
     device, host = ir.Module(name="kernel"), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = _fixed(device)
@@ -77,15 +80,22 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
         if "noinline" not in function.attributes:
             function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
     handlers = len(functions)
-    for k, region in enumerate(regions):
-        made = DeviceRegion(device, f"region{k}", region)
-        made.build()
-        made.function.attributes.add("noinline")
-        functions.append(made.function)
-    _kernel(device, functions)
+    few = sum(region.size for region in regions) < ALL
+    entered = [
+        (_region(device, f"region{k}", region, few), len(region.order())) for k, region in enumerate(regions)
+    ]
+    _kernel(device, functions, entered)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
+
+
+def _region(module: ir.Module, name: str, region: Region, near: bool) -> ir.Function:
+    made = DeviceRegion(module, name, region, near)
+    made.build()
+    for attribute in ("noinline", "convergent"):
+        made.function.attributes.add(attribute)
+    return made.function
 
 
 def _handler(
@@ -113,7 +123,44 @@ def _fixed(module: ir.Module) -> list[ir.Function]:
     return out
 
 
-def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What a thread keeps of its lane: its state, its variables, and a copy of them for others.
+
+    What others may have the address of would not be kept in registers. The last two are the addresses of
+    state and copy among those of the thread's own memory.
+    """
+
+    state: ir.Value
+    variables: ir.Value
+    shared: ir.Value
+    local_state: ir.Value
+    local_shared: ir.Value
+
+    def call(self, e: Emitter, handler: ir.Function, arguments: list[ir.Value]) -> None:
+        """Run a handler."""
+        inlined = "alwaysinline" in handler.attributes
+        if not inlined:
+            _copy_words(e, self.variables, self.shared, VAR_WORDS)
+        variables = self.variables if inlined else self.shared
+        e.call(handler, [self.state, variables, *arguments, self.local_shared])
+        if not inlined:
+            _copy_words(e, self.shared, self.variables, VAR_WORDS)
+
+    def enter(self, e: Emitter, region: ir.Function, entry: ir.Value, number: ir.Value) -> None:
+        """Run a region from the block with the number `entry` on, whose slot has that number."""
+        e.store_at(entry, self.shared, 8 * Var.ENTRY)
+        e.store_at(number, self.shared, 8 * Var.NUMBER)
+        _copy_words(e, self.variables, self.shared, VAR_WORDS)
+        e.call(region, [self.local_state, self.local_shared])
+        _copy_words(e, self.shared, self.variables, VAR_WORDS)
+
+
+Entered = Sequence[tuple[ir.Function, int]]
+"""Functions of regions, and how many blocks they are entered at."""
+
+
+def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant.
@@ -128,11 +175,22 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function]) -> None:
     state, variables = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS)
     _copy_state(e, pointer(e, thread.state), state, load=True)
     runs = _start(e, thread, state, variables, grant)
-    fixed = [params, thread.table, thread.lane]
-    fixed += [e.load_at(thread.params, 8 * p, I64) for p in (Param.SLOTS, Param.ROOT, Param.CODE)]
+    shared = _words(e, max(Var) + 1)
+    root, code = (e.load_at(thread.params, 8 * p, I64) for p in (Param.ROOT, Param.CODE))
+    constants = (params, thread.table, thread.lane, root, code, state)
+    for word, value in zip(range(Var.PARAMS, Var.ENTRY), constants, strict=True):
+        e.store_at(value, shared, 8 * word)
+    slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
+    lane = Lane(
+        state,
+        variables,
+        shared,
+        e.addrspacecast(state, LOCAL_POINTER),
+        e.addrspacecast(shared, LOCAL_POINTER),
+    )
     e.branch(loop)
     e.position_at_end(loop)
-    _loop(e, handlers, state, variables, fixed, loop, done)
+    _loop(e, handlers, regions, lane, slots, loop, done)
     e.position_at_end(done)
     _end(e, thread, state, variables, runs)
     e.branch(end)
@@ -166,23 +224,22 @@ def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: i
 def _loop(
     e: Emitter,
     handlers: Sequence[ir.Function],
-    state: ir.Value,
-    variables: ir.Value,
-    fixed: list[ir.Value],
+    regions: Entered,
+    lane: Lane,
+    slots: ir.Value,
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
-    handed = _words(e, VAR_WORDS)
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
-    mine = e.load_at(variables, 8 * Var.IP, I32)
+    mine = e.load_at(lane.variables, 8 * Var.IP, I32)
     least = _least(e, mine)
     e.cbranch(e.icmp_unsigned("==", least, ir.Constant(I32, STOPPED)), done, look).set_weights(list(UNLIKELY))
     e.position_at_end(look)
-    least, mine = _choose(e, state, mine, least)
+    least, mine = _choose(e, lane.state, mine, least)
     # loaded before lanes part, so that all of them load the same
     number = e.zext(e.and_(least, ir.Constant(I32, PLAIN - 1)), I64)
     plain = e.icmp_unsigned("!=", e.and_(least, ir.Constant(I32, PLAIN)), ir.Constant(I32, 0))
-    slot = e.at(pointer(e, fixed[3]), e.shl(number, ir.Constant(I64, 5)))
+    slot = e.at(slots, e.shl(number, ir.Constant(I64, 5)))
     halves = [e.load(e.at(slot, i), typ=ir.VectorType(I64, 2), align=16) for i in (0, 16)]
     for half in halves:
         half.set_metadata("invariant.load", e.module.add_metadata([]))
@@ -192,19 +249,21 @@ def _loop(
     e.cbranch(e.icmp_unsigned("<=", mine, least), run, loop)
     e.position_at_end(run)
     switch = e.switch(e.trunc(which, I32), other)
-    arguments = [number, *fixed, *words[1:]]
     for k, handler in enumerate(handlers):
         case = e.append_basic_block("case")
         switch.add_case(ir.Constant(I32, k), case)
         e.position_at_end(case)
-        if "alwaysinline" in handler.attributes:
-            e.call(handler, [state, variables, *arguments])
-        else:
-            # what others may have the address of would not be kept in registers
-            _copy_words(e, variables, handed, VAR_WORDS)
-            e.call(handler, [state, handed, *arguments])
-            _copy_words(e, handed, variables, VAR_WORDS)
+        lane.call(e, handler, [number, *words[1:]])
         e.branch(loop)
+    first = len(handlers)
+    for region, blocks in regions:
+        case = e.append_basic_block("case")
+        for k in range(first, first + blocks):
+            switch.add_case(ir.Constant(I32, k), case)
+        e.position_at_end(case)
+        lane.enter(e, region, e.sub(which, ir.Constant(I64, first)), number)
+        e.branch(loop)
+        first += blocks
     e.position_at_end(other)
     e.unreachable()
 

@@ -13,7 +13,7 @@ from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_worker import Job
-from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
+from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device, DeviceError
 from kvrm.target.cuda.image import ENTRY, Image
@@ -58,6 +58,8 @@ class DeviceLanes:
         """All lanes as the job has them begin."""
         self._pool.empty()
         self._tell_parameters()
+        if self._process is not None:
+            self._process.files.look_again()
         self._tables.write(self._image.table)
         self._tables.repeat(self._image.table.nbytes)
         self._counters.fill(0)
@@ -107,7 +109,7 @@ class DeviceLanes:
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
         self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, grant])
-        while self._refused_for_want_of_pages(AGAIN):
+        while self._refused_for_want_of_pages(AGAIN) or self._asked():
             self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, 0])
         gpu.record(ended)
         going, retired = self._counters.read(counters)
@@ -127,6 +129,14 @@ class DeviceLanes:
         refused = (reasons == Reason.MEMORY) | (reasons == NO_PAGE)
         self.put(layout.REASON, np.where(refused, np.uint64(reason), reasons))
         return bool(refused.any())
+
+    def _asked(self) -> bool:
+        """Whether lanes have asked about files, and can go on now that they know."""
+        if self._process is None or not self._process.files.answer():
+            return False
+        reasons = self.get(layout.REASON)
+        self.put(layout.REASON, np.where(reasons == NO_ANSWER, np.uint64(AGAIN), reasons))
+        return True
 
     def pass_over(self) -> None:
         """Let lanes whose next instruction has a breakpoint run it."""

@@ -7,8 +7,10 @@ from enum import IntEnum, auto
 ARGUMENTS = 6
 RECORD = 8 * (ARGUMENTS + 2)
 """Bytes of a record of a lane's log: number, result, arguments."""
-DESCRIPTORS = 64
+DESCRIPTORS = 16
 """Descriptors that are known here, counted from 0."""
+OPEN_FILES = DESCRIPTORS + 1
+"""What they can refer to, open files in Linux's sense, number 0 (none) included."""
 STAT_BYTES = 128
 RANDOM_MOST = 1024
 """32-bit words of the seeded generator that the kernel has."""
@@ -18,13 +20,47 @@ PATH_WORDS = 512
 
 
 class Stream(IntEnum):
-    """What a descriptor is."""
+    """What an open file is."""
 
     OTHER = 0  # for the CPU
     NONE = auto()
+    FILE = auto()  # which one is in the lane's words
     INPUT = auto()
-    STDOUT = auto()
+    STDOUT = auto()  # those from here on can be written to, the two before it be read
     STDERR = auto()
+
+
+class Ask(IntEnum):
+    """What a lane asks about a path; a question is a word of this and flags << 32, and then the path."""
+
+    OPEN = 1  # with these flags
+    STATUS = auto()
+    LINK_STATUS = auto()  # of a symbolic link itself
+    INHERITED = auto()  # nobody asks: a descriptor that lanes begin with, its number in place of the path
+
+
+NAME_WORDS = 32
+QUESTION_WORDS = 1 + NAME_WORDS
+
+
+class Answer(IntEnum):
+    """Words of what is known of a question, in the table that FILES points to.
+
+    Number 0 of the table is no answer: in place of a question it has how many others there are.
+    """
+
+    RESULT = 0  # 0, what the call fails with, or NOT_HERE
+    CONTENT = 1  # device address
+    SIZE = 2  # bytes of it
+    STATUS = 3  # `struct stat`
+    QUESTION = 3 + STAT_BYTES // 8
+
+
+ANSWER_WORDS = Answer.QUESTION + QUESTION_WORDS
+ANSWERS = 64
+"""How many there can be, number 0 included."""
+QUESTIONS = 32
+"""How many the buffer of ASKED has, behind a word that counts them; those that are too many are lost."""
 
 
 class Fixed(IntEnum):
@@ -43,14 +79,17 @@ class Fixed(IntEnum):
     LINK_BYTES = auto()  # of the target of LINK; 0: not known
     CWD_BYTES = auto()  # of the current directory's path, with the zero at its end
     PENDING = auto()  # signals
+    FILES = auto()  # address of the table of answers
+    ASKED = auto()  # address of the questions that the host is to answer
+    BEYOND = auto()  # whether there are descriptors from DESCRIPTORS on
+    MAY_OPEN = auto()  # whether descriptors cannot run out before DESCRIPTORS are open
 
 
 KINDS = max(Fixed) + 1
-"""For each descriptor, a `Stream`."""
-FLAGS = KINDS + DESCRIPTORS
+"""For each open file that lanes begin with, a `Stream`."""
+FLAGS = KINDS + OPEN_FILES
 """Its status flags."""
-CLOEXEC = FLAGS + DESCRIPTORS
-STATS = CLOEXEC + DESCRIPTORS
+STATS = FLAGS + OPEN_FILES
 """`struct stat` of INPUT, STDOUT and STDERR."""
 LIMITS = STATS + 3 * STAT_BYTES // 8
 """`struct rlimit` of each resource."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from llvmlite import ir
 
@@ -14,30 +13,22 @@ from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
 from kvrm.linux.process import LONGEST_SLEEP
 from kvrm.linux.signals import UNBLOCKABLE
-from kvrm.memory import PAGE, VA_BITS
-from kvrm.target.cuda import linux_memory
-from kvrm.target.cuda.abi import Word, pointer
+from kvrm.target.cuda import linux_files, linux_memory
+from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.layout import (
     ACTIONS,
-    CLOEXEC,
     CWD,
-    FLAGS,
     LIMITS,
     LINK,
     NAME,
     RANDOM,
     RANDOM_MOST,
-    STAT_BYTES,
-    STATS,
     TARGET,
     UTSNAME,
     Fixed,
-    Stream,
 )
 from kvrm.target.cuda.resident import (
-    LARGEST,
     NUMBERS,
-    SOME_FIXED,
     Build,
     Call,
     build_resident,
@@ -45,8 +36,6 @@ from kvrm.target.cuda.resident import (
 )
 
 UTSNAME_BYTES = 390
-PIECES = 16
-"""Buffers of a readv or writev."""
 SLEEP_MOST = 1 << 30
 """Seconds of a sleep."""
 
@@ -107,7 +96,7 @@ def _getrandom(c: Call) -> None:
     c.refuse_unless(c.below(count, 4 * RANDOM_MOST))
     words, taken = e.lshr(e.add(count, const(3)), const(2)), c.get(Word.RANDOM)
     c.refuse_unless(c.below(e.add(words, taken), RANDOM_MOST + 1))
-    _require_writable(c, address, count)
+    c.require_writable(address, count)
     data = c.local(1)
     with e.repeat(words) as i:
         word = e.load_at(c.place(RANDOM), e.shl(e.add(taken, i), const(2)), I32)
@@ -118,13 +107,6 @@ def _getrandom(c: Call) -> None:
         c.write(e.add(address, e.shl(i, const(2))), size, data)
     c.put(Word.RANDOM, e.add(taken, words))
     c.ret(count)
-
-
-def _require_writable(c: Call, address: ir.Value, size: ir.Value) -> None:
-    e = c.e
-    c.refuse_unless(e.and_(c.below(address, 1 << VA_BITS), c.below(size, LARGEST)))
-    end = e.add(e.add(address, size), const(PAGE - 1))
-    c.refuse_if(c.has(c.examine(e.and_(address, const(-PAGE)), e.and_(end, const(-PAGE))), SOME_FIXED))
 
 
 def _rt_sigaction(c: Call) -> None:
@@ -187,6 +169,20 @@ def _rt_sigprocmask(c: Call) -> None:
     c.ret(0)
 
 
+def _readlinkat(c: Call) -> None:
+    e, size, length, name = c.e, c.x(3, "i"), c.fixed(Fixed.LINK_BYTES), c.local(2)
+    text = LINK + b"\0"
+    c.read(c.x(1), len(text), name)
+    for i, byte in enumerate(text):
+        same = e.icmp_unsigned("==", e.load_at(name, i, I8), ir.Constant(I8, byte))
+        c.refuse_unless(same)
+    c.refuse_unless(e.icmp_signed(">", size, const(0)))
+    count = e.select(c.below(length, size), length, size)
+    c.refuse_unless(c.below(const(0), count))
+    c.write(c.x(2), count, c.place(TARGET))
+    c.ret(count)
+
+
 # -- time ------------------------------------------------------------------------------------------------
 def _clock_gettime(c: Call) -> None:
     _write_time(c, c.x(1), _now(c, c.x(0, "i")), 1)
@@ -236,164 +232,17 @@ def _write_time(c: Call, to: ir.Value, ns: ir.Value, unit: int) -> None:
     c.write_words(to, c.e.udiv(ns, const(BILLION)), c.e.udiv(rest, const(unit)))
 
 
-# -- descriptors -----------------------------------------------------------------------------------------
-def _read(c: Call) -> None:
-    with _reading(c) as at:
-        _take(c, at, c.x(1), c.x(2))
-
-
-def _readv(c: Call) -> None:
-    with _reading(c) as at:
-        _each_buffer(c, lambda address, size: _take(c, at, address, size))
-
-
-@contextmanager
-def _reading(c: Call) -> Iterator[ir.Value]:
-    """Yields where it is kept how far the input has been read; the result is how much that is further."""
-    e = c.e
-    c.fail_if(e.not_(c.equal(c.stream(c.x(0, "i")), Stream.INPUT)), Errno.EBADF)
-    at, before = c.local(1), c.get(Word.INPUT)
-    e.store(before, at)
-    yield at
-    after = e.load(at, typ=I64)
-    c.put(Word.INPUT, after)
-    c.ret(e.sub(after, before))
-
-
-def _take(c: Call, at: ir.Value, address: ir.Value, size: ir.Value) -> None:
-    """Read into one buffer."""
-    e, source = c.e, c.e.load(at, typ=I64)
-    left = e.sub(c.get(Word.INPUT_END), source)
-    count = e.select(c.below(left, size), left, size)
-    _require_writable(c, address, count)
-    with c.pieces(address, count) as (to, done, length):
-        c.write(to, length, pointer(e, e.add(source, done)))
-    e.store(e.add(source, count), at)
-
-
-def _write(c: Call) -> None:
-    with _writing(c) as (kind, at):
-        _append(c, kind, at, c.x(1), c.x(2))
-
-
-def _writev(c: Call) -> None:
-    with _writing(c) as (kind, at):
-        _each_buffer(c, lambda address, size: _append(c, kind, at, address, size))
-
-
-@contextmanager
-def _writing(c: Call) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Yields which stream it is and where its length is kept; the result is how much that grows."""
-    e, kind = c.e, c.stream(c.x(0, "i"))
-    c.fail_if(c.equal(kind, Stream.INPUT), Errno.EBADF)
-    which = e.sub(kind, const(Stream.STDOUT))
-    at, before = c.local(1), c.get(Word.STDOUT, which)
-    e.store(before, at)
-    yield which, at
-    after = e.load(at, typ=I64)
-    c.put(Word.STDOUT, after, which)
-    c.ret(e.sub(after, before))
-
-
-def _append(c: Call, which: ir.Value, at: ir.Value, address: ir.Value, size: ir.Value) -> None:
-    """Write one buffer."""
-    e, used, room = c.e, c.e.load(at, typ=I64), c.fixed(Fixed.OUTPUT_BYTES)
-    c.refuse_if(c.below(e.sub(room, used), size))
-    base = c.fixed(Fixed.OUTPUTS, which)
-    with c.pieces(address, size) as (source, done, length):
-        c.read(source, length, c.buffer(base, room, e.add(used, done)))
-    e.store(e.add(used, size), at)
-
-
-def _each_buffer(c: Call, use: Callable[[ir.Value, ir.Value], None]) -> None:
-    """For each buffer of an iovec array, which is read before any of them is touched."""
-    e, count, vector = c.e, c.x(2), c.local(2 * PIECES)
-    c.refuse_unless(c.below(e.sub(count, const(1)), PIECES))
-    c.read(c.x(1), e.shl(count, const(4)), vector)
-    with e.repeat(count) as i:
-        piece = e.at(vector, e.shl(i, const(4)))
-        use(e.load_at(piece, 0, I64), e.load_at(piece, 8, I64))
-
-
-def _fstat(c: Call) -> None:
-    _status(c, c.x(0, "i"), c.x(1))
-
-
-def _newfstatat(c: Call) -> None:
-    e, name = c.e, c.local(1)
-    c.refuse_unless(c.equal(c.x(3, "u"), abi.AT_EMPTY_PATH))
-    e.store(const(0), name)
-    c.read(c.x(1), 1, name)
-    c.refuse_unless(c.equal(e.load(name, typ=I64), 0))
-    _status(c, c.x(0, "i"), c.x(2))
-
-
-def _status(c: Call, fd: ir.Value, to: ir.Value) -> None:
-    e, kind = c.e, c.stream(fd)
-    index = e.mul(e.sub(kind, const(Stream.INPUT)), const(STAT_BYTES // 8))
-    c.write(to, STAT_BYTES, c.place(STATS, index))
-    c.ret(0)
-
-
-def _ioctl(c: Call) -> None:
-    request = c.x(1, "u")
-    c.stream(c.x(0, "i"))
-    for known in (abi.FIOCLEX, abi.FIONCLEX, abi.FIONBIO, abi.FIONREAD):
-        c.refuse_if(c.equal(request, known))
-    c.ret(-Errno.ENOTTY)
-
-
-def _fcntl(c: Call) -> None:
-    fd, command = c.x(0, "i"), c.x(1, "u")
-    c.stream(fd)
-    c.ret_if(c.equal(command, abi.F_GETFD), c.fixed(CLOEXEC, fd))
-    c.ret_if(c.equal(command, abi.F_GETFL), c.e.or_(c.fixed(FLAGS, fd), const(abi.O_LARGEFILE)))
-    c.refuse()
-
-
-def _lseek(c: Call) -> None:
-    c.stream(c.x(0, "i"))
-    c.ret(-Errno.ESPIPE)
-
-
-def _close(c: Call) -> None:
-    fd = c.x(0, "i")
-    c.stream(fd)
-    c.put(Word.CLOSED, c.e.or_(c.get(Word.CLOSED), c.e.shl(const(1), fd)))
-    c.ret(0)
-
-
-def _sendfile(c: Call) -> None:
-    """Never from standard input, which is no file with offsets."""
-    source, sink = c.stream(c.x(1, "i")), c.stream(c.x(0, "i"))
-    bad = c.e.or_(c.e.not_(c.equal(source, Stream.INPUT)), c.equal(sink, Stream.INPUT))
-    c.fail_if(bad, Errno.EBADF)
-    c.ret(-Errno.EINVAL)
-
-
-def _readlinkat(c: Call) -> None:
-    e, size, length, name = c.e, c.x(3, "i"), c.fixed(Fixed.LINK_BYTES), c.local(2)
-    text = LINK + b"\0"
-    c.read(c.x(1), len(text), name)
-    for i, byte in enumerate(text):
-        same = e.icmp_unsigned("==", e.load_at(name, i, I8), ir.Constant(I8, byte))
-        c.refuse_unless(same)
-    c.refuse_unless(e.icmp_signed(">", size, const(0)))
-    count = e.select(c.below(length, size), length, size)
-    c.refuse_unless(c.below(const(0), count))
-    c.write(c.x(2), count, c.place(TARGET))
-    c.ret(count)
-
-
 CALLS: Mapping[int, Build] = {
     NUMBERS[name]: build
     for name, build in {
         "brk": linux_memory.brk,
         "clock_getres": _clock_getres,
         "clock_gettime": _clock_gettime,
-        "close": _close,
-        "fcntl": _fcntl,
-        "fstat": _fstat,
+        "close": linux_files.close,
+        "dup": linux_files.dup,
+        "dup3": linux_files.dup3,
+        "fcntl": linux_files.fcntl,
+        "fstat": linux_files.fstat,
         "futex": _futex,
         "getcwd": _getcwd,
         "getegid": _fixed(Fixed.GID),
@@ -406,28 +255,30 @@ CALLS: Mapping[int, Build] = {
         "gettid": _fixed(Fixed.PID),
         "gettimeofday": _gettimeofday,
         "getuid": _fixed(Fixed.UID),
-        "ioctl": _ioctl,
-        "lseek": _lseek,
+        "ioctl": linux_files.ioctl,
+        "lseek": linux_files.lseek,
         "madvise": linux_memory.madvise,
         "mmap": linux_memory.mmap,
         "mprotect": linux_memory.mprotect,
         "munmap": linux_memory.munmap,
         "nanosleep": _nanosleep,
-        "newfstatat": _newfstatat,
+        "newfstatat": linux_files.newfstatat,
+        "openat": linux_files.openat,
         "prlimit64": _prlimit64,
+        "pread64": linux_files.pread64,
         "prctl": _prctl,
-        "read": _read,
+        "read": linux_files.read,
         "readlinkat": _readlinkat,
-        "readv": _readv,
+        "readv": linux_files.readv,
         "rt_sigaction": _rt_sigaction,
         "rt_sigprocmask": _rt_sigprocmask,
         "sched_yield": _number(0),
-        "sendfile": _sendfile,
+        "sendfile": linux_files.sendfile,
         "set_robust_list": _set_robust_list,
         "set_tid_address": _fixed(Fixed.PID),
         "uname": _uname,
-        "write": _write,
-        "writev": _writev,
+        "write": linux_files.write,
+        "writev": linux_files.writev,
     }.items()
 }
 

@@ -11,16 +11,12 @@ entries, its 2 MiB have. Chunk 0 is empty, so an address that nothing is mapped 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
-from kvrm.engine.interpreter.abi import unlikely
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS, AccessKind
-from kvrm.target.cuda.abi import PAGES_LEFT, DeviceFunction, Param, pointer
+from kvrm.target.cuda.abi import PAGES_LEFT, Param, pointer
 
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
@@ -36,7 +32,7 @@ LARGEST = 64
 BUSY = 1
 """In place of a slab's address while a lane takes one."""
 
-_MASK = {"R": READ, "W": WRITE}
+MASK = {"R": READ, "W": WRITE}
 _KIND = {"R": AccessKind.READ, "W": AccessKind.WRITE}
 
 
@@ -81,113 +77,6 @@ def _bit(e: Emitter, mask: ir.Value, lane: ir.Value) -> ir.Value:
     return e.trunc(e.lshr(mask, e.trunc(lane, I32)), I1)
 
 
-Refuse = Callable[[], None]
-"""Ends a block in which an access has been refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a place in a loop finds the page that it last used; each is a stack slot.
-
-    They hold a page number, where its first byte is, and how far apart its words are.
-    """
-
-    page: ir.Value
-    base: ir.Value
-    stride: ir.Value
-
-    def forget(self, e: Emitter) -> None:
-        """Remember nothing."""
-        e.store(_c(-1), self.page)
-
-
-def read(
-    f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse, site: Site | None = None
-) -> ir.Value:
-    """A little-endian `t`: at once if it lies in whole words of one page, else by `read_slow`."""
-    e, size = f.e, t.width // 8
-    if not _fast(size):
-        return _read_slowly(f, address, t, refuse)
-    slow, done = e.append_basic_block("slow"), e.append_basic_block("read")
-    where, stride = _find(f, address, size, "R", site, slow)
-    value = _join(e, t, [e.load(pointer(e, p), typ=w) for p, w in _words(e, where, stride, t)])
-    fast_end = e.block
-    e.branch(done)
-    e.position_at_end(slow)
-    other = _read_slowly(f, address, t, refuse)
-    slow_end = e.block
-    e.branch(done)
-    e.position_at_end(done)
-    result = e.phi(t)
-    result.add_incoming(value, fast_end)
-    result.add_incoming(other, slow_end)
-    return result
-
-
-def write(
-    f: DeviceFunction,
-    address: ir.Value,
-    value: ir.Value,
-    refuse: Refuse,
-    site: Site | None = None,
-    sites: Sequence[Site] = (),
-) -> None:
-    """Store `value`: at once into whole words of a page that is the lane's own, else by `write_slow`.
-
-    That may give the lane its own copy of a page: `sites` forget what they remember.
-    """
-    e, t = f.e, value.type
-    size = t.width // 8
-    if not _fast(size):
-        _write_slowly(f, address, value, refuse, sites)
-        return
-    slow, done = e.append_basic_block("slow"), e.append_basic_block("written")
-    where, stride = _find(f, address, size, "W", site, slow)
-    shift = 0
-    for p, w in _words(e, where, stride, t):
-        part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, shift)), w)
-        e.store(part, pointer(e, p))
-        shift += w.width
-    e.branch(done)
-    e.position_at_end(slow)
-    _write_slowly(f, address, value, refuse, sites)
-    e.branch(done)
-    e.position_at_end(done)
-
-
-def _find(
-    f: DeviceFunction, address: ir.Value, size: int, access: str, site: Site | None, slow: ir.Block
-) -> tuple[ir.Value, ir.Value]:
-    """Where an access of whole words is on the device, and how far the next word is; others go to `slow`."""
-    e, offset = f.e, offset_of(f.e, address)
-    a, easy = Access(e, f.root, f.table, f.lane), _is_easy(e, offset, size)
-    found = e.append_basic_block("found")
-    if site is not None:
-        page, walk = e.lshr(address, _c(12)), e.append_basic_block("walk")
-        hit = e.icmp_unsigned("==", page, e.load(site.page, typ=I64))
-        e.cbranch(e.and_(hit, easy), found, walk)
-        e.position_at_end(walk)
-    entry = a.entry(address)
-    own = e.load_at(entry, OWN, I32)
-    mask = e.load_at(entry, _MASK[access], I32)
-    allowed = a.bit(mask if access == "R" else e.and_(mask, own))
-    good = e.append_basic_block("good")
-    unlikely(e.cbranch(e.not_(e.and_(allowed, easy)), slow, good))
-    e.position_at_end(good)
-    base, stride = a.base(entry, a.bit(own) if access == "R" else ir.Constant(I1, 1))
-    if site is not None:
-        e.store(page, site.page)
-        e.store(base, site.base)
-        e.store(stride, site.stride)
-    e.branch(found)
-    e.position_at_end(found)
-    if site is not None:
-        base, stride = e.load(site.base, typ=I64), e.load(site.stride, typ=I64)
-    if access == "W":
-        stride = _c(OWN_STRIDE)
-    return e.add(base, inside(e, offset, stride)), stride
-
-
 def offset_of(e: Emitter, address: ir.Value) -> ir.Value:
     """How far into its page an address is."""
     return e.and_(address, _c(PAGE - 1))
@@ -198,51 +87,12 @@ def inside(e: Emitter, offset: ir.Value, stride: ir.Value) -> ir.Value:
     return e.or_(e.mul(e.lshr(offset, _c(3)), stride), e.and_(offset, _c(7)))
 
 
-def _fast(size: int) -> bool:
+def fast(size: int) -> bool:
     """Whether there is a fast way for accesses of so many bytes: not for those of three registers."""
     return size in (1, 2, 4) or size % 8 == 0
 
 
-def _read_slowly(f: DeviceFunction, address: ir.Value, t: ir.Type, refuse: Refuse) -> ir.Value:
-    e, size = f.e, t.width // 8
-    if size > 8:
-        out = _scratch(f)
-        _call_slow(f, "read_slow", address, size, out, refuse)
-        return e.load(out, typ=t, align=16)
-    # in a register: a load that both ways share would be one from memory of an unknown kind
-    both = e.call(_read_word(f.fn.module), [f.state, f.params, f.table_address, f.lane, address, _c(size)])
-    _refuse_if(f, e.extract_value(both, 0), refuse)
-    word = e.extract_value(both, 1)
-    return word if size == 8 else e.trunc(word, t)
-
-
-def _read_word(module: ir.Module) -> ir.Function:
-    """`read_word`: as `read_slow`, but of at most 8 bytes, which it returns after the reason."""
-    if "read_word" not in module.globals:
-        result = ir.LiteralStructType([I64, I64])
-        fn = ir.Function(module, ir.FunctionType(result, SLOW.args[:6]), "read_word")
-        fn.linkage = "internal"
-        fn.attributes.add("noinline")
-        e = Emitter(fn.append_basic_block("entry"))
-        out = local_words(e, 1)
-        e.store(_c(0), out)
-        reason = e.call(slow_function(module, "read_slow"), [*fn.args, out])
-        both = e.insert_value(ir.Constant(result, ir.Undefined), reason, 0)
-        e.ret(e.insert_value(both, e.load(out, typ=I64), 1))
-    return module.globals["read_word"]
-
-
-def _write_slowly(
-    f: DeviceFunction, address: ir.Value, value: ir.Value, refuse: Refuse, sites: Sequence[Site]
-) -> None:
-    out = _scratch(f)
-    f.e.store(value, out, align=16)
-    _call_slow(f, "write_slow", address, value.type.width // 8, out, refuse)
-    for site in sites:
-        site.forget(f.e)
-
-
-def _is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
+def is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
     """Whether an access lies in whole words (one, if it is small) of one page."""
     if size == 1:
         return ir.Constant(I1, 1)
@@ -251,7 +101,8 @@ def _is_easy(e: Emitter, offset: ir.Value, size: int) -> ir.Value:
     return aligned if size <= 8 else e.and_(aligned, e.icmp_unsigned("<=", offset, _c(PAGE - size)))
 
 
-def _words(e: Emitter, where: ir.Value, stride: ir.Value, t: ir.Type) -> list[tuple[ir.Value, ir.Type]]:
+def words(e: Emitter, where: ir.Value, stride: ir.Value, t: ir.Type) -> list[tuple[ir.Value, ir.Type]]:
+    """Addresses and types of the words that a `t` is in."""
     if t.width < 64:
         return [(where, t)]
     out = []
@@ -261,18 +112,14 @@ def _words(e: Emitter, where: ir.Value, stride: ir.Value, t: ir.Type) -> list[tu
     return out
 
 
-def _join(e: Emitter, t: ir.Type, words: list[ir.Value]) -> ir.Value:
-    if len(words) == 1:
-        return words[0]
-    value = e.zext(words[0], t)
-    for i, word in enumerate(words[1:], 1):
+def join(e: Emitter, t: ir.Type, parts: list[ir.Value]) -> ir.Value:
+    """A `t` of its words."""
+    if len(parts) == 1:
+        return parts[0]
+    value = e.zext(parts[0], t)
+    for i, word in enumerate(parts[1:], 1):
         value = e.or_(value, e.shl(e.zext(word, t), ir.Constant(t, 64 * i)))
     return value
-
-
-def _scratch(f: DeviceFunction) -> ir.Value:
-    with f.e.goto_entry_block():
-        return local_words(f.e, LARGEST // 8)
 
 
 def local_words(e: Emitter, count: int) -> ir.Value:
@@ -280,23 +127,6 @@ def local_words(e: Emitter, count: int) -> ir.Value:
     words = e.alloca(ir.ArrayType(I64, count))
     words.type, words.align = PTR, 16
     return words
-
-
-def _call_slow(
-    f: DeviceFunction, name: str, address: ir.Value, size: int, out: ir.Value, refuse: Refuse
-) -> None:
-    """Call the careful function; `refuse` if it cannot do it."""
-    arguments = [f.state, f.params, f.table_address, f.lane, address, _c(size), out]
-    _refuse_if(f, f.e.call(slow_function(f.fn.module, name), arguments), refuse)
-
-
-def _refuse_if(f: DeviceFunction, reason: ir.Value, refuse: Refuse) -> None:
-    e = f.e
-    good, bad = e.append_basic_block("good"), e.append_basic_block("bad")
-    unlikely(e.cbranch(e.icmp_unsigned("!=", reason, _c(0)), bad, good))
-    e.position_at_end(bad)
-    refuse()
-    e.position_at_end(good)
 
 
 SLOW = ir.FunctionType(I64, [PTR, I64, I64, I64, I64, I64, PTR])
@@ -325,7 +155,7 @@ def _build_slow(fn: ir.Function, access: str) -> None:
     crosses = e.icmp_unsigned("!=", e.lshr(address, _c(12)), e.lshr(last, _c(12)))
     for at in (address, e.select(crosses, e.and_(last, _c(-PAGE)), address)):
         entry = a.entry(at)
-        allowed = a.bit(e.load_at(entry, _MASK[access], I32))
+        allowed = a.bit(e.load_at(entry, MASK[access], I32))
         refused.append((at, e.block))
         good = e.append_basic_block("good")
         e.cbranch(allowed, good, bad)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.errors import HostError
-from kvrm.linux import layout
+from kvrm.linux import abi, layout
 from kvrm.linux.abi import NSIG
 from kvrm.linux.calls.process import UNAME
 from kvrm.linux.errno import Failure
@@ -30,9 +30,9 @@ from kvrm.machine.state import State
 from kvrm.memory import PAGE, VA_BITS, Memory
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Device
+from kvrm.target.cuda.files import KnownFiles, numbered
 from kvrm.target.cuda.layout import (
     ACTIONS,
-    CLOEXEC,
     CWD,
     DESCRIPTORS,
     FLAGS,
@@ -40,6 +40,7 @@ from kvrm.target.cuda.layout import (
     LIMITS,
     LINK,
     NAME,
+    OPEN_FILES,
     PROCESS_WORDS,
     RANDOM,
     RANDOM_MOST,
@@ -91,7 +92,8 @@ class DeviceProcess:
     ) -> None:
         self._gpu, self._snapshot, self._memory = gpu, snapshot, memory
         self._process = LaneProcess(origin, memory, State(), snapshot)
-        process = self._process.current()
+        self.files = KnownFiles(gpu, self._start)
+        process = self._start()
         room = int(gpu.free_bytes * OUTPUT_PART / 2 / lanes) & -8
         self._room = max(OUTPUT_LEAST, min(room, OUTPUT_MOST))
         self._outputs = [gpu.allocate(self._room * lanes) for _ in range(2)]
@@ -100,10 +102,13 @@ class DeviceProcess:
         block[Fixed.ZEROS], block[Fixed.LOG], block[Fixed.RECORDS] = zeros, self._log.address, RECORDS
         block[Fixed.OUTPUTS : Fixed.OUTPUTS + 2] = [buffer.address for buffer in self._outputs]
         block[Fixed.OUTPUT_BYTES] = self._room
+        block[Fixed.FILES], block[Fixed.ASKED] = self.files.table.address, self.files.asked.address
         self.block = gpu.upload(block)
         self._rest = _rest_of_input(process)
         lowest, holes = lowest_mapping(memory)
-        self.words = {
+        self.words: dict[int, int] = {
+            **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.LOGGED), 0),
+            **self.files.inherited(process),
             Word.SKIPPED: process.skipped,
             Word.BLOCKED: process.signals.blocked,
             Word.HEAP_END: process.heap_end,
@@ -113,8 +118,13 @@ class DeviceProcess:
 
     @property
     def size(self) -> int:
-        """Bytes of device memory: outputs, logs and inputs."""
-        return sum(buffer.size for buffer in (*self._outputs, self._log, self._input))
+        """Bytes of device memory: outputs, logs, inputs and files."""
+        return sum(buffer.size for buffer in (*self._outputs, self._log, self._input)) + self.files.size
+
+    def _start(self) -> Process:
+        """The process as lanes begin with it."""
+        self._process.begin(self._snapshot, None)
+        return self._process.current()
 
     def inputs(self, job: Job, lanes: int) -> Iterator[tuple[Word, Words]]:
         """The words that tell each lane where its input is."""
@@ -161,10 +171,9 @@ class DeviceProcess:
                 process.random.getrandbits(32 * int(words[Word.RANDOM]))
         return self._process.saved()
 
-    def _first(self, lane: int) -> dict[Word, int]:
+    def _first(self, lane: int) -> dict[int, int]:
         """The words that a lane begins with."""
-        none = dict.fromkeys((Word.STDOUT, Word.STDERR, Word.CLOSED, Word.RANDOM, Word.LOGGED), 0)
-        return {**none, **self.words, Word.INPUT: int(self._starts[lane])}
+        return {**self.words, Word.INPUT: int(self._starts[lane])}
 
     def _repeat_calls(self, process: Process, lane: int, count: int, pc: int) -> None:
         records = np.empty((count, RECORD // 8), np.uint64)
@@ -191,9 +200,7 @@ class DeviceProcess:
         for stream, captured in enumerate((process.stdout, process.stderr)):
             written = np.empty(int(words[Word.STDOUT + stream]), np.uint8)
             captured += self._outputs[stream].read(written, lane * self._room).tobytes()
-        for fd in range(DESCRIPTORS):
-            if int(words[Word.CLOSED]) >> fd & 1:
-                process.close(fd)
+        self.files.put_back(process, self.words, words)
 
 
 def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
@@ -219,17 +226,14 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     put(UTSNAME, layout.utsname(UNAME))
     put(LIMITS, b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(16)))
     put(RANDOM, _random_words(snapshot))
-    block[KINDS : KINDS + DESCRIPTORS] = Stream.NONE
-    for fd, descriptor in process.descriptors.items():
-        if fd < DESCRIPTORS:
-            kind = _kind(descriptor.file)
-            block[KINDS + fd], block[FLAGS + fd], block[CLOEXEC + fd] = (
-                kind,
-                descriptor.file.flags,
-                descriptor.cloexec,
-            )
-            if kind is not Stream.OTHER:
-                put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(descriptor.file.stat()))
+    room = process.limit(abi.RLIMIT_NOFILE)[0] - len(process.descriptors)
+    block[Fixed.MAY_OPEN], block[Fixed.BEYOND] = room >= DESCRIPTORS, max(process.descriptors) >= DESCRIPTORS
+    block[KINDS : KINDS + OPEN_FILES] = Stream.NONE
+    for file, number in numbered(process).items():
+        kind = _kind(file)
+        block[KINDS + number], block[FLAGS + number] = kind, file.flags
+        if kind is not Stream.OTHER:
+            put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(file.stat()))
     return block
 
 

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from itertools import islice
+from collections.abc import Iterator, Set
 from random import Random
 
 import numpy as np
 
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.translator.paths import Paths
-from kvrm.engine.translator.plan import plan
 from kvrm.engine.translator.region import Region
 from kvrm.machine.lanes_worker import Job, Worker
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import Stop
 from kvrm.memory import PAGE, GuestFault, Memory
+from kvrm.target.cuda.plan import MOST_TARGETS, plan
 
 PIECES, PIECE, GAP = 12, 20_000, 60_000
 """How often a lane is recorded, for how many instructions, and how many it runs in between."""
-OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 4
+OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 8
 """Lanes that are recorded besides the first, how often, and how many in a row that add nothing end it."""
-MOST = 40
-"""Regions: each costs about as much compilation as twenty handlers."""
 
 
-def find_regions(origin: Machine, job: Job, budget: int) -> list[Region]:
+def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> list[Region]:
     """The regions that a few of the lanes would have spent most of their first instructions in."""
     worker = Worker(origin, job, engine="interpreter")
     count = len(job.outputs.stop)
     others = Random(0).sample(range(1, count), min(OTHERS, count - 1))
     machine = worker.lane_as_machine(0)
-    paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features)
-    found: dict[int, Region] = {}
+    paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features, MOST_TARGETS)
+    path: list[int] = []
     in_vain = 0
     for lane in (0, *others):
         worker.lane_as_machine(lane)
-        before = len(found)
-        _record(machine, paths, found, OTHER_PIECES if lane else PIECES, machine.retired + budget)
-        in_vain = in_vain + 1 if len(found) == before else 0
-        if len(found) >= MOST or in_vain == IN_VAIN:
+        machine.breakpoints = set(breakpoints)
+        before = len(paths.edges)
+        for trace in _recorded(machine, OTHER_PIECES if lane else PIECES, machine.retired + budget):
+            path += paths.add(trace)
+        in_vain = in_vain + 1 if len(paths.edges) == before else 0
+        if in_vain == IN_VAIN:
             break
-    return list(found.values())
+    return plan(paths, path)
 
 
-def _record(machine: Machine, paths: Paths, found: dict[int, Region], pieces: int, end: int) -> None:
-    """Add the regions that a lane needs besides those that were found."""
+def _recorded(machine: Machine, pieces: int, end: int) -> Iterator[list[int]]:
+    """The addresses of the instructions that a lane runs, in pieces."""
     engine = machine._engine
     assert isinstance(engine, Interpreter)
     for _ in range(pieces):
@@ -53,11 +52,8 @@ def _record(machine: Machine, paths: Paths, found: dict[int, Region], pieces: in
         engine.trace = trace
         going = _goes_on(machine, min(machine.retired + PIECE, end))
         engine.trace = None
-        if trace:
-            known: dict[int, Set[int]] = {pc: region.blocks.keys() for pc, region in found.items()}
-            for region in islice(plan(paths, paths.add(trace), known), MOST - len(found)):
-                found[region.entry] = region
-        if not going or len(found) >= MOST or not _goes_on(machine, min(machine.retired + GAP, end)):
+        yield trace
+        if not going or not _goes_on(machine, min(machine.retired + GAP, end)):
             return
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I32, I64, PTR, Emitter
+from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
 from kvrm.linux.process import EPOCH
@@ -21,16 +21,17 @@ from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
 from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, pointer
-from kvrm.target.cuda.layout import ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
+from kvrm.target.cuda.layout import ANSWER_WORDS, ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
 from kvrm.target.cuda.memory import CODE, MAPPED, OWN, READ, SHARED, WRITE, Access, local_words, slow_function
 from kvrm.target.cuda.transfer import Thread
 
 NUMBERS = {row.name: number for number, row in TABLE.items()}
 """Of system calls, by name."""
-LEAVE, DONE, EXIT = 0, 1, 2
-"""What `resident` returns: nothing was done; the result is in x0; the exit code is in ADDRESS."""
-NOT_HERE = 1 << 63
-"""In place of the result of a call that must be done on the CPU."""
+LEAVE, DONE, EXIT, ASKED = range(4)
+"""What `resident` returns: nothing was done; the result is in x0; the exit code is in ADDRESS; nothing was
+done, and the call is to be done again when the host has answered."""
+NOT_HERE, UNANSWERED = 1 << 63, (1 << 63) + 1
+"""In place of the result of a call that must be done on the CPU, and of one that has asked the host."""
 LARGEST = 1 << 26
 """Bytes of the largest range of addresses that a call changes here."""
 BUILDS = ir.FunctionType(I64, [PTR, I64, I64])
@@ -162,6 +163,23 @@ class Call:
         arguments = [self.state, self.block, t.table, t.lane, address, length, data]
         self.refuse_unless(self.equal(self.e.call(slow_function(self.fn.module, name), arguments), 0))
 
+    def read_string(self, address: ir.Value, to: ir.Value, size: int) -> None:
+        """Copy a string with the zero at its end; refused if there is none in `size` bytes."""
+        e, at = self.e, self.local(1)
+        e.store(const(0), at)
+        loop, step, done = (e.append_basic_block(name) for name in ("loop", "step", "done"))
+        e.branch(loop)
+        e.position_at_end(loop)
+        i = e.load(at, typ=I64)
+        self.refuse_unless(self.below(i, size))
+        here = e.at(to, i)
+        self.read(e.add(address, i), 1, here)
+        e.cbranch(e.icmp_unsigned("==", e.load(here, typ=I8), ir.Constant(I8, 0)), done, step)
+        e.position_at_end(step)
+        e.store(e.add(i, const(1)), at)
+        e.branch(loop)
+        e.position_at_end(done)
+
     def write_words(self, address: ir.Value, *words: ir.Value) -> None:
         """Write 64-bit words to the guest."""
         data = self.local(len(words))
@@ -195,6 +213,14 @@ class Call:
         self.refuse_unless(self.below(self.e.sub(end, start), LARGEST + 1))
         return self.e.call(_examine(self.fn.module), [self.block, start, end])
 
+    def require_writable(self, address: ir.Value, size: ir.Value) -> None:
+        """Refused unless the guest may write all of a range."""
+        e = self.e
+        self.refuse_unless(e.and_(self.below(address, 1 << VA_BITS), self.below(size, LARGEST)))
+        end = e.add(e.add(address, size), const(PAGE - 1))
+        found = self.examine(e.and_(address, const(-PAGE)), e.and_(end, const(-PAGE)))
+        self.refuse_if(self.has(found, SOME_FIXED))
+
     def change(self, start: ir.Value, end: ir.Value, become: ir.Value | int) -> None:
         """Set what the pages of a range are: bits of `Prot`, MAP and KEEP."""
         become = const(become) if isinstance(become, int) else become
@@ -203,14 +229,30 @@ class Call:
         )
 
     # -- descriptors -----------------------------------------------------------------------------------------
+    def open_file(self, fd: ir.Value) -> ir.Value:
+        """The number of the open file that a descriptor below DESCRIPTORS refers to; 0 if there is none."""
+        return self.e.and_(self.get(Word.DESCRIPTOR, fd), const(0xFFFFFFFF))
+
+    def kind(self, fd: ir.Value) -> ir.Value:
+        """What that is: a `Stream`."""
+        number = self.open_file(fd)
+        begun_with = self.equal(self.get(Word.OPENED, number), 0)
+        return self.e.select(begun_with, self.fixed(KINDS, number), const(Stream.FILE))
+
     def stream(self, fd: ir.Value) -> ir.Value:
-        """What a descriptor is, a `Stream`; EBADF if it is none, and those of files are for the CPU."""
-        self.refuse_unless(self.below(fd, DESCRIPTORS))
-        kind = self.fixed(KINDS, fd)
+        """The same of any descriptor; EBADF if it is none, and those that are not known are for the CPU."""
+        beyond = self.e.not_(self.below(fd, DESCRIPTORS))
+        self.refuse_if(self.e.and_(beyond, self.has(self.fixed(Fixed.BEYOND), 1)))
+        self.fail_if(beyond, Errno.EBADF)
+        kind = self.kind(fd)
         self.refuse_if(self.equal(kind, Stream.OTHER))
-        shut = self.has(self.e.lshr(self.get(Word.CLOSED), fd), 1)
-        self.fail_if(self.e.or_(shut, self.equal(kind, Stream.NONE)), Errno.EBADF)
+        self.fail_if(self.equal(kind, Stream.NONE), Errno.EBADF)
         return kind
+
+    def answer(self, number: ir.Value) -> ir.Value:
+        """Where an answer of the host is (`Answer`)."""
+        e = self.e
+        return e.at(pointer(e, self.fixed(Fixed.FILES)), e.mul(number, const(8 * ANSWER_WORDS)))
 
     # -- the log ---------------------------------------------------------------------------------------------
     def require_room_in_log(self) -> None:
@@ -269,6 +311,7 @@ def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function
     for value, block in results:
         result.add_incoming(value, block)
     c.ret_if(c.equal(result, NOT_HERE), LEAVE)
+    c.ret_if(c.equal(result, UNANSWERED), ASKED)
     e.store_at(result, c.state, 0)
     e.ret(const(DONE))
     return c.fn

@@ -90,7 +90,9 @@ class CudaLanes(Lanes):
         self._memory.restore(job.snapshot.memory)
         image, self._process = self._new_image(job, gpu)
         interprets = self._machine.engine == "interpreter"
-        regions = [] if interprets else find_regions(self._machine, self._on_host(job), PROFILED)
+        regions = []
+        if not interprets:
+            regions = find_regions(self._machine, self._on_host(job), PROFILED, breakpoints)
         policy = self._machine.policies.get("dispatch")
         self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints, policy)
         self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job), job

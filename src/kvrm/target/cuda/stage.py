@@ -7,23 +7,16 @@ from contextlib import nullcontext
 from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, Emitter
-from kvrm.engine.interpreter.abi import Function
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
 from kvrm.engine.interpreter.stage import HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
-from kvrm.engine.translator.deferred import RegionEmitter
-from kvrm.engine.translator.region import Block, Region
-from kvrm.engine.translator.stage import RegionStage
 from kvrm.isa.context import Event
 from kvrm.machine import state as layout
-from kvrm.target.cuda import memory
-from kvrm.target.cuda.abi import NO_PAGE, PLAIN, PLAIN_ID, DeviceFunction, pointer
+from kvrm.target.cuda import access, memory
+from kvrm.target.cuda.abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, pointer
 from kvrm.target.cuda.linux import resident
-from kvrm.target.cuda.resident import DONE, EXIT
+from kvrm.target.cuda.resident import ASKED, DONE, EXIT
 from kvrm.values import Bits, StagingError
-
-SITES = 4
-"""Places of a region that remember a page."""
 
 
 class DeviceStage(HandlerStage):
@@ -39,17 +32,22 @@ class DeviceStage(HandlerStage):
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Through the group's entries."""
         self.touches_memory = True
-        return self._wrap(memory.read(self._f, self.value(address), ir.IntType(n), self._refuse), n)
+        f = self._f
+        value, refused = access.read(f.e, f.context, self.value(address), ir.IntType(n), None)
+        self._refuse_if(refused)
+        return self._wrap(value, n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
         """Through the group's entries; nothing is accessed where the condition is 0."""
         f, e = self._f, self._f.e
         a, v = self.value(address), self.value(value)
-        if condition is None:
-            memory.write(f, a, v, self._refuse)
-            return
-        with e.if_then(self.value(condition)):
-            memory.write(f, a, v, self._refuse)
+        with nullcontext() if condition is None else e.if_then(self.value(condition)):
+            _, refused = access.write(e, f.context, a, v, None)
+            self._refuse_if(refused)
+
+    def _refuse_if(self, refused: ir.Value) -> None:
+        with self._f.e.if_then(refused, likely=False):
+            self._refuse()
 
     def _refuse(self) -> None:
         self._f.leave(Reason.MEMORY, self._f.ip, self._f.budget)
@@ -66,12 +64,14 @@ class DeviceStage(HandlerStage):
         f.fn.attributes.add("noinline")
         left = e.sub(f.budget, ir.Constant(I64, 1))
         retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)
-        verdict = e.call(resident(f.fn.module), [f.state, f.params, retired])
+        verdict = e.call(resident(f.fn.module), [f.state, f.parameters(), retired])
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
             f.advance(e.at(f.ip, SLOT))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
             f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
-        with e.if_then(memory.pool_is_used_up(e, pointer(e, f.params))):
+        with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
+            f.leave(NO_ANSWER, f.ip, f.budget)
+        with e.if_then(memory.pool_is_used_up(e, pointer(e, f.parameters()))):
             f.leave(NO_PAGE, f.ip, f.budget)
 
     def _loaded(self, node: StaticNode) -> ir.Value:
@@ -96,55 +96,3 @@ class DeviceStage(HandlerStage):
     def _name_handler(self, e: Emitter, slot: ir.Value) -> None:
         for offset in (0, PLAIN_ID):
             e.store_at(ir.Constant(I32, self._number), slot, offset)
-
-
-class DeviceRegion(RegionStage):
-    """A region on the device; in a loop, the first places that access memory remember their pages.
-
-    Places with the same address registers share what they remember.
-    """
-
-    _f: DeviceFunction
-
-    def __init__(self, module: ir.Module, name: str, region: Region) -> None:
-        super().__init__(module, name, region)
-        slot = self._registers.slot
-        first = {"page": (1 << 64) - 1, "base": 0, "stride": 0}
-        self._sites = [
-            memory.Site(*(slot(f"{k}{i}", I64, ir.Constant(I64, v)) for k, v in first.items()))
-            for i in range(SITES if region.loops else 0)
-        ]
-        self._taken: dict[tuple[str, int, int], memory.Site] = {}
-
-    def _site(self, access: str) -> memory.Site | None:
-        key = access, *self._accesses.registers
-        if key not in self._taken and len(self._taken) < len(self._sites):
-            self._taken[key] = self._sites[len(self._taken)]
-        return self._taken.get(key)
-
-    def _function(self, module: ir.Module, name: str) -> Function:
-        return DeviceFunction(module, name, "internal", RegionEmitter)
-
-    def _unroll(self, turn: list[Block], needed: int) -> None:
-        """Turns stay single: what is saved on the host, checks of pages, sites save here."""
-
-    @property
-    def function(self) -> ir.Function:
-        """What was built."""
-        return self._f.fn
-
-    def read_memory(self, address: Bits, n: int) -> Bits:
-        """Through the group's entries."""
-        where, t = self.value(address), ir.IntType(n)
-        self.settle()
-        return self._wrap(memory.read(self._f, where, t, self.leave_plain, self._site("R")), n)
-
-    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Through the group's entries; nothing is accessed where the condition is 0."""
-        self.settle()
-        a, v = self.value(address), self.value(value)
-        with nullcontext() if condition is None else self.e.if_then(self.value(condition)):
-            memory.write(self._f, a, v, self.leave_plain, self._site("W"), self._sites)
-
-    def _jump_plain(self, target: ir.Value) -> None:
-        self._f.jump(target, cost=0, flag=PLAIN)

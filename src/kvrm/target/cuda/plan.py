@@ -1,0 +1,65 @@
+"""Which regions the device has: each block is in one of them only, so that lanes at one block can meet."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Set
+
+from kvrm.engine.translator.paths import Paths
+from kvrm.engine.translator.region import Region
+
+ENOUGH = 0.003
+"""The part of a path that may stay interpreted."""
+LARGEST = 400
+"""Instructions of a region, but for those that run about as often as its hottest block."""
+AS_OFTEN = 0.9
+ALL = 1000
+"""Instructions of all regions, about. The GPU waits for code that is not in its instruction cache; it has the
+interpreter's code there more often than that of regions that are run now and then."""
+MOST_TARGETS = 16
+"""Of an indirect branch: to leave a region takes longer than to look for a block in it."""
+RAREST = 0.001
+"""How often, for each time that the hottest block of a region runs, control must pass between two blocks for
+one to bring the other into the region."""
+
+
+def plan(paths: Paths, path: list[int]) -> list[Region]:
+    """The regions in which most of `path`, blocks that ran one after the other, would run."""
+    weights = {pc: times * paths.size(pc) for pc, times in Counter(path).items() if paths.block(pc)}
+    enough = ENOUGH * sum(weights.values())
+    before: dict[int, Counter[int]] = {}
+    for one, others in paths.edges.items():
+        for other, times in others.items():
+            before.setdefault(other, Counter())[one] = times
+    taken: set[int] = set()
+    out: list[Region] = []
+
+    while sum(weights.values()) > enough and sum(r.size for r in out) < ALL:
+        starts = _around(max(weights, key=weights.__getitem__), paths, before, taken)
+        outside = {pc: sum(n for p, n in before.get(pc, {}).items() if p not in starts) for pc in starts}
+        taken |= starts
+        out.append(paths.region(max(sorted(starts), key=outside.__getitem__), starts, everywhere=True))
+        for pc in starts:
+            weights.pop(pc, None)
+    return out
+
+
+def _around(start: int, paths: Paths, before: dict[int, Counter[int]], taken: Set[int]) -> set[int]:
+    """A block and those that control passes to and from most often, up to a size."""
+    inside: set[int] = set()
+    size, work = 0, [(0, start)]
+    hottest = before.get(start, Counter()).total()
+    while work:
+        times, pc = heapq.heappop(work)
+        if pc in inside or pc in taken or paths.block(pc) is None:
+            continue
+        size += paths.size(pc)
+        most = ALL if -times >= AS_OFTEN * hottest else LARGEST
+        if inside and (size > most or -times < RAREST * hottest):
+            break
+        inside.add(pc)
+        for edges in (paths.edges, before):
+            for other, n in edges.get(pc, {}).items():
+                heapq.heappush(work, (-n, other))
+    return inside
