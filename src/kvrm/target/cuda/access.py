@@ -2,7 +2,8 @@
 
 A near access is a comparison and a load or store, in line. A far one calls a function that finds the page,
 makes the access and tells what to remember. In line, both take some fifty of the GPU's instructions, and what
-does not fit into its instruction cache costs more than that: places in large regions have far accesses only.
+does not fit into its instruction cache costs more than that: only few regions have near accesses
+(`kvrm.target.cuda.plan.ALL`), and handlers none.
 """
 
 from __future__ import annotations
