@@ -199,12 +199,8 @@ class DeviceRegion(RegionStage):
     def _edge(self, pc: int) -> None:
         """Leave a loop in one of several turns: those who stay go on to the last."""
         self._ahead = [pc] if pc in self._heads else []
-        number = self._number_of(pc)
-        self._gone.add(number)
-        if number == OUT:
-            self._leave_for(pc)
-        else:
-            self._wait(_c(number))
+        self._gone.add(self._number_of(pc))
+        self._go(pc, self._before, {-1})
 
     def _leave_for(self, pc: int) -> None:
         self.e.store(ir.Constant(I64, pc), self._target)
