@@ -23,6 +23,7 @@ WARP = {
     "i1 @llvm.nvvm.vote.all.sync(i32 %a, i1 %b)": "ret i1 %b",
     "i32 @llvm.nvvm.vote.ballot.sync(i32 %a, i1 %b)": "%v = zext i1 %b to i32\n ret i32 %v",
     "i32 @llvm.nvvm.activemask()": "ret i32 1",
+    "void @llvm.nvvm.barrier.cta.sync.all(i32 %a)": "ret void",
 }
 """What a warp of one thread does."""
 

@@ -27,12 +27,15 @@ from kvrm.target.cuda.abi import CHUNKS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.flow import flow_order
 from kvrm.target.cuda.memory import CHUNK
+from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.ptx import compile_ptx
 
 log = logging.getLogger("kvrm")
 
 REGISTERS = 64
 """Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
+WARP_BY_WARP, BY_BLOCK = 128, 1024
+"""Threads of a block of `run`, if each warp chooses by itself what it runs, or all of the block together."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
 LARGEST_CACHE = 512 << 20
@@ -68,6 +71,7 @@ class Code:
             if allocates(features, definition_of(v[0]).feature or "")
         ]
         self.regions = list(regions)
+        self.threads = WARP_BY_WARP if fits(regions) else BY_BLOCK
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
         self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}

@@ -35,7 +35,7 @@ from kvrm.target.cuda.abi import (
     Var,
     pointer,
 )
-from kvrm.target.cuda.plan import ALL
+from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
 from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
@@ -43,6 +43,8 @@ from kvrm.target.cuda.transfer import Thread
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 """Said in the text too: what is parsed without it has other alignments."""
+SHARED = 3
+"""LLVM's number of the address space that the threads of a block share."""
 MISSING, NEXT_PAGE, BREAKPOINT, UNDEFINED = range(4)
 """Numbers of the fixed handlers; those of variants follow."""
 KERNELS = ("run", *transfer.KERNELS)
@@ -80,11 +82,12 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
         if "noinline" not in function.attributes:
             function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
     handlers = len(functions)
-    few = sum(region.size for region in regions) < ALL
+    small = fits(regions)
     entered = [
-        (_region(device, f"region{k}", region, few), len(region.order())) for k, region in enumerate(regions)
+        (_region(device, f"region{k}", region, small), len(region.order()))
+        for k, region in enumerate(regions)
     ]
-    _kernel(device, functions, entered)
+    _kernel(device, functions, entered, by_block=not small)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
@@ -160,10 +163,11 @@ Entered = Sequence[tuple[ir.Function, int]]
 """Functions of regions, and how many blocks they are entered at."""
 
 
-def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered) -> None:
+def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered, by_block: bool) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
-    If it is 0, only those run that are to go on with what is left of an earlier grant.
+    If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
+    warps of a block run the same slot at a time, so that they share what the instruction cache has of it.
     """
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64]), "run")
     fn.calling_convention = "ptx_kernel"
@@ -188,9 +192,10 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered
         e.addrspacecast(state, LOCAL_POINTER),
         e.addrspacecast(shared, LOCAL_POINTER),
     )
+    round_ = _begin_rounds(e, thread) if by_block else None
     e.branch(loop)
     e.position_at_end(loop)
-    _loop(e, handlers, regions, lane, slots, loop, done)
+    _loop(e, handlers, regions, lane, slots, round_, loop, done)
     e.position_at_end(done)
     _end(e, thread, state, variables, runs)
     e.branch(end)
@@ -227,15 +232,19 @@ def _loop(
     regions: Entered,
     lane: Lane,
     slots: ir.Value,
+    round_: Rounds | None,
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
     mine = e.load_at(lane.variables, 8 * Var.IP, I32)
-    least = _least(e, mine)
+    least = _least(e, mine) if round_ is None else round_.choose(e, lane.state, mine)
     e.cbranch(e.icmp_unsigned("==", least, ir.Constant(I32, STOPPED)), done, look).set_weights(list(UNLIKELY))
     e.position_at_end(look)
-    least, mine = _choose(e, lane.state, mine, least)
+    if round_ is None:
+        least, mine = _choose(e, lane.state, mine, least)
+    else:
+        mine = _only(e, mine, least)
     # loaded before lanes part, so that all of them load the same
     number = e.zext(e.and_(least, ir.Constant(I32, PLAIN - 1)), I64)
     plain = e.icmp_unsigned("!=", e.and_(least, ir.Constant(I32, PLAIN)), ir.Constant(I32, 0))
@@ -271,6 +280,60 @@ def _loop(
 def _least(e: Emitter, value: ir.Value) -> ir.Value:
     """The least of the warp's values."""
     return e.external("llvm.nvvm.redux.sync.umin", I32, value, ALL_LANES)
+
+
+def _only(e: Emitter, mine: ir.Value, chosen: ir.Value) -> ir.Value:
+    """The lane's own number if it is the chosen one, else STOPPED; the optimiser does not know that."""
+    own = e.select(e.icmp_unsigned("==", mine, chosen), mine, ir.Constant(I32, STOPPED))
+    return e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [own], side_effect=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How the warps of a block choose a slot together, as `_choose`, by three words that they share.
+
+    In each round the least is found in one word; once all are there, the word of the round before is free.
+    """
+
+    words: ir.Value
+    at: ir.Value
+    first: ir.Value
+
+    def choose(self, e: Emitter, state: ir.Value, mine: ir.Value) -> ir.Value:
+        """The slot that is next in the block, the same for all; STOPPED if no lane of it runs."""
+        stopped, three = ir.Constant(I32, STOPPED), ir.Constant(I64, 24)
+        depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(state, 8 * layout.SP, I32))
+        deepest = _least(e, depth)
+        slot = _least(e, e.select(e.icmp_unsigned("<=", depth, deepest), mine, stopped))
+        key = e.or_(e.shl(e.zext(deepest, I64), ir.Constant(I64, 32)), e.zext(slot, I64))
+        now = e.load(self.at, typ=I64)
+        with e.if_then(self.first):
+            e.atomic_rmw("umin", e.at(self.words, now), key, "monotonic")
+        e.external("llvm.nvvm.barrier.cta.sync.all", ir.VoidType(), ir.Constant(I32, 0))
+        chosen = e.trunc(e.load(e.at(self.words, now), typ=I64), I32)
+        following, before = (
+            e.select(e.icmp_unsigned(">=", moved, three), e.sub(moved, three), moved)
+            for moved in (e.add(now, ir.Constant(I64, 8)), e.add(now, ir.Constant(I64, 16)))
+        )
+        with e.if_then(self.first):
+            e.store(ir.Constant(I64, -1), e.at(self.words, before))
+        e.store(following, self.at)
+        return chosen
+
+
+def _begin_rounds(e: Emitter, thread: Thread) -> Rounds:
+    """Make the words, before any warp of the block chooses."""
+    made = ir.GlobalVariable(e.module, ir.ArrayType(I64, 3), "rounds", addrspace=SHARED)
+    made.linkage, made.align, made.initializer = "internal", 8, ir.Constant(made.value_type, ir.Undefined)
+    words = e.addrspacecast(made, PTR)
+    with e.goto_entry_block():
+        at = e.alloca(I64)
+    e.store(ir.Constant(I64, 0), at)
+    for word in range(3):
+        e.store_at(ir.Constant(I64, -1), words, 8 * word)
+    e.external("llvm.nvvm.barrier.cta.sync.all", ir.VoidType(), ir.Constant(I32, 0))
+    lane = e.trunc(thread.lane, I32)
+    return Rounds(words, at, e.icmp_unsigned("==", lane, _least(e, lane)))
 
 
 def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -108,9 +108,11 @@ class DeviceLanes:
         self._counters.write(counters)
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
-        self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, grant])
+        threads = self._code.threads
+        blocks = -(-self._padded // threads)
+        self._code.kernels["run"].launch(blocks, threads, [self._params.address, grant])
         while self._refused_for_want_of_pages(AGAIN) or self._asked():
-            self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, 0])
+            self._code.kernels["run"].launch(blocks, threads, [self._params.address, 0])
         gpu.record(ended)
         going, retired = self._counters.read(counters)
         return gpu.seconds(began, ended), int(going), int(retired)

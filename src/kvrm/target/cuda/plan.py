@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
@@ -35,7 +35,7 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
     taken: set[int] = set()
     out: list[Region] = []
 
-    while sum(weights.values()) > enough and sum(r.size for r in out) < ALL:
+    while sum(weights.values()) > enough and fits(out):
         starts = _around(max(weights, key=weights.__getitem__), paths, before, taken, largest)
         outside = {pc: sum(n for p, n in before.get(pc, {}).items() if p not in starts) for pc in starts}
         taken |= starts
@@ -43,6 +43,11 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
         for pc in starts:
             weights.pop(pc, None)
     return out
+
+
+def fits(regions: Sequence[Region]) -> bool:
+    """Whether the GPU's instruction cache has room for regions, about."""
+    return sum(region.size for region in regions) < ALL
 
 
 def _size(paths: Paths, weights: dict[int, int], rest: float) -> int:
