@@ -14,8 +14,9 @@ ENOUGH = 0.003
 LARGEST = 400
 """Instructions of a region, if there must be several; lanes in one of them wait for those in another."""
 ALL = 1000
-"""Instructions of all regions, about. The GPU waits for code that is not in its instruction cache; it has the
-interpreter's code there more often than that of regions that are run now and then."""
+"""Instructions of all regions that the GPU's instruction cache has room for, about."""
+MOST = 60
+"""Regions: each costs about as much compilation as twenty handlers."""
 MOST_TARGETS = 16
 """Of an indirect branch: to leave a region takes longer than to look for a block in it."""
 RAREST = 0.001
@@ -34,8 +35,7 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
     largest = ALL if _size(paths, weights, enough) <= ALL else LARGEST
     taken: set[int] = set()
     out: list[Region] = []
-
-    while sum(weights.values()) > enough and fits(out):
+    while sum(weights.values()) > enough and len(out) < MOST:
         starts = _around(max(weights, key=weights.__getitem__), paths, before, taken, largest)
         outside = {pc: sum(n for p, n in before.get(pc, {}).items() if p not in starts) for pc in starts}
         taken |= starts
