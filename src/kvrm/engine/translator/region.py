@@ -7,6 +7,7 @@ import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from kvrm.engine.translator.graph import postorder
 from kvrm.engine.translator.survey import Flow
 
 LONGEST_TURN = 64
@@ -108,35 +109,15 @@ class Region:
 
     def _until_checked(self) -> tuple[set[int], dict[int, int]]:
         """The blocks that look at the budget; how many instructions can follow each block until then."""
-        heads: set[int] = {self.entry}
-        state: dict[int, int] = {}
-        order: list[int] = []
-        for start in (self.entry, *self.others):
-            if start not in state:
-                self._close_cycles(start, state, heads, order)
+        order = postorder((self.entry, *self.others), self.successors)
+        place = {pc: at for at, pc in enumerate(order)}
+        heads = {self.entry}
+        heads.update(s for pc in order for s in self.successors(pc) if place[s] >= place[pc])
         longest: dict[int, int] = {}
         for pc in order:
             ahead = [longest[s] for s in self.successors(pc) if s not in heads]
             longest[pc] = len(self.blocks[pc].words) + max(ahead, default=0)
         return heads, longest
-
-    def _close_cycles(self, start: int, state: dict[int, int], heads: set[int], order: list[int]) -> None:
-        """From a block on, add to `heads` blocks that close cycles, and to `order` all, the last first."""
-        work = [(start, iter(self.successors(start)))]
-        state[start] = 1
-        while work:
-            pc, following = work[-1]
-            for other in following:
-                if state.get(other) == 1:
-                    heads.add(other)
-                elif other not in state:
-                    state[other] = 1
-                    work.append((other, iter(self.successors(other))))
-                    break
-            else:
-                state[pc] = 2
-                order.append(pc)
-                work.pop()
 
     def simple_loops(self, heads: Collection[int]) -> dict[int, list[Block]]:
         """The loops at `heads` of which each turn is the same blocks, in this order; not too long ones."""

@@ -25,7 +25,7 @@ from kvrm.memory import PAGE
 from kvrm.target.cuda import kernel
 from kvrm.target.cuda.abi import CHUNKS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
-from kvrm.target.cuda.flow import flow_order
+from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.ptx import compile_ptx
@@ -157,7 +157,7 @@ class Code:
         number = self._handlers
         for region in self.regions:
             whole = not any(map(region.covers, breakpoints))
-            for pc in flow_order(region.order(), region.successors):
+            for pc in in_flow_order(region):
                 at = self.slot(pc)
                 now[at] = number if whole else int(ids[at, 1])
                 number += 1

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-Successors = Callable[[int], Iterable[int]]
+from kvrm.engine.translator.graph import Successors, postorder
+from kvrm.engine.translator.region import Region
+
+
+def in_flow_order(region: Region) -> list[int]:
+    """The blocks of a region: where a block is in this list is its number."""
+    return flow_order(region.order(), region.successors)
 
 
 def flow_order(starts: Iterable[int], successors: Successors) -> list[int]:
@@ -25,7 +31,7 @@ def _cycle(head: int, inside: set[int], successors: Successors) -> list[int]:
 
 def _components(starts: Iterable[int], successors: Successors) -> list[tuple[int, set[int]]]:
     """Strongly connected components in topological order: the block that is reached first, and the others."""
-    order = _postorder(starts, successors)[::-1]
+    order = postorder(starts, successors)[::-1]
     before: dict[int, list[int]] = {pc: [] for pc in order}
     for pc in order:
         for other in successors(pc):
@@ -34,23 +40,7 @@ def _components(starts: Iterable[int], successors: Successors) -> list[tuple[int
     out = []
     for pc in order:
         if pc not in taken:
-            members = _postorder([pc], lambda at: [p for p in before[at] if p not in taken])
+            members = postorder([pc], lambda at: [p for p in before[at] if p not in taken])
             taken.update(members)
             out.append((pc, set(members) - {pc}))
     return out
-
-
-def _postorder(starts: Iterable[int], successors: Successors) -> list[int]:
-    seen: set[int] = set()
-    out: list[int] = []
-    work = [(-1, iter(starts))]
-    while work:
-        pc, following = work[-1]
-        other = next((s for s in following if s not in seen), None)
-        if other is None:
-            out.append(pc)
-            work.pop()
-        else:
-            seen.add(other)
-            work.append((other, iter(successors(other))))
-    return out[:-1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from llvmlite import ir
@@ -25,14 +26,13 @@ from kvrm.engine.translator.stage import RegionStage
 from kvrm.target.cuda import access
 from kvrm.target.cuda.abi import PLAIN, RegionFunction, Var
 from kvrm.target.cuda.access import Site
-from kvrm.target.cuda.flow import flow_order
+from kvrm.target.cuda.flow import in_flow_order
 from kvrm.values import Bits, bits
 
 SITES = {"R": 4, "W": 2}
 """Places of a region that remember a page, for each kind of access: the last is for all that have none."""
 OUT, PLAIN_OUT = 1 << 16, (1 << 16) + 1
 """In place of a block's number: the lane leaves, and its target says where to; PLAIN_OUT: to the handler."""
-NO_PAGE = (1 << 64) - 1
 NOBODY = (1 << 32) - 1
 """In place of the least number of those who wait."""
 
@@ -59,18 +59,20 @@ class DeviceRegion(RegionStage):
         self._following, self._chosen, self._waiting = (
             slot(k, I32) for k in ("following", "chosen", "waiting")
         )
-        self._order = flow_order(region.order(), region.successors)
+        self._order = in_flow_order(region)
         self._meeting, self._parted = (self._f.fn.append_basic_block(k) for k in ("meeting", "parted"))
         self._ahead: list[int] = []
         self._gone: set[int] = set()
         self._before: ir.Value | None = None
         self._sites = {
             kind: [
-                Site(slot(f"page{kind}{i}", I64, ir.Constant(I64, NO_PAGE)), slot(f"base{kind}{i}", I64))
+                Site(slot(f"page{kind}{i}", I64), slot(f"base{kind}{i}", I64))
                 for i in range(number if near else 0)
             ]
             for kind, number in SITES.items()
         }
+        for site in chain.from_iterable(self._sites.values()):
+            site.forget(self.e)
         self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
 
     def _at(self, word: int) -> ir.Value:
@@ -162,13 +164,13 @@ class DeviceRegion(RegionStage):
             self._leave_for(pc)
             return
         waiting = e.load(self._waiting, typ=I32)
-        greater = min((n for n in others if n > number), default=OUT)
         everybody = ir.Constant(I1, 1)
         if before is not None:
             everybody = e.icmp_unsigned("==", self._present(), before)
+        greater = min((n for n in others if n > number), default=OUT)
         if greater < OUT:
             parted = e.select(e.icmp_unsigned("<", waiting, _c(greater)), waiting, _c(greater))
-            waiting = e.select(everybody, waiting, parted) if before is not None else parted
+            waiting = e.select(everybody, waiting, parted)
             e.store(waiting, self._waiting)
         free = e.icmp_unsigned("<", _c(number), waiting)
         if min(others, default=number) < number:
