@@ -77,19 +77,12 @@ LANE_WORDS = max(Word) + 1
 
 
 class Var(IntEnum):
-    """Words of a lane that runs, kept in registers wherever handlers are inlined."""
+    """Words of a lane that runs."""
 
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
-    PARAMS = 6  # from here on only among those of regions: the parameters
-    TABLE = auto()  # the group's page table
-    LANE = auto()  # the number of the lane in it
-    ROOT = auto()  # the parameters of that name
-    CODE = auto()
-    STATE = auto()  # the address of the lane's state
-    ENTRY = auto()  # which of its blocks a region is entered at
-    NUMBER = auto()  # of the slot there
+    TABLE = 6  # the group's page table
     KIND = auto()  # of the flags, if they are not in FLAGS, and what they are computed from
     X = auto()
     Y = auto()
@@ -97,22 +90,68 @@ class Var(IntEnum):
 
 
 VAR_WORDS = 6
-"""Words of those that handlers change."""
-LOCAL = 5
-"""LLVM's number of the address space that is a thread's own."""
+"""Words of those that handlers change: kept in registers wherever handlers are inlined."""
 
 
-LOCAL_POINTER = ir.PointerType(addrspace=LOCAL)
-HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [LOCAL_POINTER])
-"""Arguments: state, variables, number of the slot, its three words of operands, the variables of regions, of
-which a handler finds only those that do not change."""
-REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER] * 2)
-"""Arguments: state, variables."""
+class Common(IntEnum):
+    """Words that all threads of a block share."""
+
+    PARAMS = 0
+    ROOT = auto()  # the parameters of that name
+    CODE = auto()
+    STATE = auto()  # the address of a lane's state, the same for each in its thread's own memory
+
+
+REGISTER_WORDS = layout.V_OFFSET // 8
+"""Words of a state that are general registers."""
+OWN_WORDS = REGISTER_WORDS + max(Var) + 1 | 1
+"""64-bit words of shared memory that a thread has: general registers, then variables. The number is odd, so that
+threads that access the same one do not use the same bank."""
+LOCAL, SHARED = 5, 3
+"""LLVM's numbers of the address spaces that are a thread's own and its block's."""
+LOCAL_POINTER, SHARED_POINTER = (ir.PointerType(addrspace=n) for n in (LOCAL, SHARED))
+HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [SHARED_POINTER])
+"""Arguments: state, variables that handlers change, number of the slot, its three words of operands, the
+thread's words of shared memory."""
+REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
+"""Arguments: state, the thread's words of shared memory, which of its blocks the region is entered at."""
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:
     """An address of device memory as a pointer."""
     return e.addrspacecast(e.inttoptr(address, ir.PointerType(addrspace=1)), PTR)
+
+
+def shared(module: ir.Module, name: str, words: int | None) -> ir.GlobalVariable:
+    """Words that the threads of a block share; None: as many as the launch says."""
+    if name not in module.globals:
+        made = ir.GlobalVariable(module, ir.ArrayType(I64, words or 0), name, addrspace=SHARED)
+        made.type, made.align = SHARED_POINTER, 16
+        if words is not None:
+            made.linkage, made.initializer = "internal", ir.Constant(made.value_type, ir.Undefined)
+    return module.globals[name]
+
+
+def common(e: Emitter, word: Common) -> ir.Value:
+    """The address of a word of the block's."""
+    return e.at(shared(e.module, "common", len(Common)), 8 * word)
+
+
+def own_words(e: Emitter) -> ir.Value:
+    """The address of the thread's words of shared memory."""
+    thread = e.zext(e.external("llvm.nvvm.read.ptx.sreg.tid.x", I32), I64)
+    return e.at(shared(e.module, "own_words", None), e.mul(thread, ir.Constant(I64, 8 * OWN_WORDS)))
+
+
+def lane_number(e: Emitter) -> ir.Value:
+    """Which lane of its warp a thread is, 64 bits."""
+    thread = e.external("llvm.nvvm.read.ptx.sreg.tid.x", I32)
+    return e.zext(e.and_(thread, ir.Constant(I32, GROUP - 1)), I64)
+
+
+def variable(var: int) -> int:
+    """Offset of a variable among the thread's words of shared memory."""
+    return 8 * (REGISTER_WORDS + var)
 
 
 class DeviceFunction(Function):
@@ -122,7 +161,7 @@ class DeviceFunction(Function):
         self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
     ) -> None:
         e = self._begin(module, HANDLER, name, linkage, emitter)
-        self.state, self.vars, self.number, *self.operands, self.context = self.fn.args
+        self.state, self.vars, self.number, *self.operands, self.registers = self.fn.args
         self.ip = e.inttoptr(e.shl(self.number, ir.Constant(I64, 5)), PTR)
         self._load_variables()
 
@@ -184,7 +223,7 @@ class DeviceFunction(Function):
 
     def parameters(self) -> ir.Value:
         """The address of the parameter block."""
-        return self.e.load_at(self.context, 8 * Var.PARAMS, I64)
+        return self.e.load(common(self.e, Common.PARAMS), typ=I64)
 
     def jump(self, target: ir.Value, cost: int = 1, flag: ir.Value | int = 0) -> None:
         """Retire and continue at the guest address `target`, or stop if its page is not predecoded.
@@ -209,7 +248,7 @@ class DeviceFunction(Function):
     def _first_slot(self, page: ir.Value) -> ir.Value:
         e = self.e
         chunk = e.lshr(page, ir.Constant(I64, 9))
-        code = pointer(e, e.load_at(self.context, 8 * Var.CODE, I64))
+        code = pointer(e, e.load(common(e, Common.CODE), typ=I64))
         row = e.load_at(code, e.shl(chunk, ir.Constant(I64, 2)), I32)
         at = e.add(e.shl(e.zext(row, I64), ir.Constant(I64, 9)), e.and_(page, ir.Constant(I64, 511)))
         return e.load_at(e.at(code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
@@ -220,11 +259,11 @@ class RegionFunction(DeviceFunction):
 
     def __init__(self, module: ir.Module, name: str, emitter: type[Emitter]) -> None:
         self._begin(module, REGION, name, "internal", emitter)
-        self.state, self.vars = self.fn.args
-        self.context = self.vars
+        self.state, self.registers, self.entry = self.fn.args
+        self.vars = self.e.at(self.registers, variable(0))
         self._load_variables()
 
     def leave_to_handler(self) -> None:
         """Return to the loop, which runs the handler of the word that the region is entered at."""
-        number = self.e.load_at(self.vars, 8 * Var.NUMBER, I64)
-        self._return(self.e.or_(number, ir.Constant(I64, PLAIN)), self.budget)
+        number = self.e.load_at(self.vars, 8 * Var.IP, I32)
+        self._return(self.e.or_(self.e.zext(number, I64), ir.Constant(I64, PLAIN)), self.budget)

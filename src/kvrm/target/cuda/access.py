@@ -16,15 +16,15 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.target.cuda import memory
-from kvrm.target.cuda.abi import LOCAL_POINTER, Var, pointer
+from kvrm.target.cuda.abi import SHARED_POINTER, Common, Var, common, lane_number, pointer, variable
 from kvrm.target.cuda.memory import MASK, OWN, OWN_STRIDE, Access, inside, offset_of
 
 REFUSED, DONE = 0, 1
 """What a far access returns, or else where its page begins, plus 1 if the page is the lane's own."""
 WORD = 8
 """Bytes of what goes in registers to a far access and back."""
-ARGUMENTS = [LOCAL_POINTER, I64]
-"""Of a far access: the lane's variables, the address. What is larger than a word goes through memory."""
+ARGUMENTS = [SHARED_POINTER, I64]
+"""Of a far access: the thread's words of shared memory, the address. What is larger than a word goes through memory."""
 RETURNS_WORD = ir.LiteralStructType([I64, I64])
 
 
@@ -48,11 +48,11 @@ class Site:
 
 
 def read(
-    e: Emitter, variables: ir.Value, address: ir.Value, t: ir.Type, site: Site | None
+    e: Emitter, own: ir.Value, address: ir.Value, t: ir.Type, site: Site | None
 ) -> tuple[ir.Value, ir.Value]:
     """A little-endian `t`, and whether it was refused; without a `site` it is far."""
     if site is None:
-        status, value = _far_read(e, variables, address, t)
+        status, value = _far_read(e, own, address, t)
         return value, e.icmp_unsigned("==", status, _c(REFUSED))
     near, far, done = (e.append_basic_block(name) for name in ("near", "far", "read"))
     unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, far))
@@ -61,7 +61,7 @@ def read(
     value = memory.join(e, t, [e.load(pointer(e, p), typ=w) for p, w in memory.words(e, where, stride, t)])
     e.branch(done)
     e.position_at_end(far)
-    status, other = _far_read(e, variables, address, t)
+    status, other = _far_read(e, own, address, t)
     _remember(e, address, status, site)
     e.branch(done)
     e.position_at_end(done)
@@ -69,14 +69,14 @@ def read(
 
 
 def write(
-    e: Emitter, variables: ir.Value, address: ir.Value, value: ir.Value, site: Site | None
+    e: Emitter, own: ir.Value, address: ir.Value, value: ir.Value, site: Site | None
 ) -> tuple[ir.Value, ir.Value]:
     """Store `value`; whether it was done by a far access, and whether it was refused.
 
     A far access may give the lane its own copy of a page.
     """
     if site is None:
-        status = _far_write(e, variables, address, value)
+        status = _far_write(e, own, address, value)
         return ir.Constant(I1, 1), e.icmp_unsigned("==", status, _c(REFUSED))
     t = value.type
     near, far, done = (e.append_basic_block(name) for name in ("near", "far", "written"))
@@ -88,7 +88,7 @@ def write(
         e.store(part, pointer(e, p))
     e.branch(done)
     e.position_at_end(far)
-    status = _far_write(e, variables, address, value)
+    status = _far_write(e, own, address, value)
     _remember(e, address, status, site)
     e.branch(done)
     e.position_at_end(done)
@@ -130,30 +130,30 @@ def _refused(e: Emitter, near: ir.Block, status: ir.Value, far: ir.Block) -> ir.
 # -- far accesses ------------------------------------------------------------------------------------------
 
 
-def _far_read(e: Emitter, variables: ir.Value, address: ir.Value, t: ir.Type) -> tuple[ir.Value, ir.Value]:
+def _far_read(e: Emitter, own: ir.Value, address: ir.Value, t: ir.Type) -> tuple[ir.Value, ir.Value]:
     """What a far access returned, and the value."""
     size = t.width // 8
     if size <= WORD:
         function = _function(e.module, f"far_read_{size}", RETURNS_WORD, ARGUMENTS, _read_word, size)
-        both = e.call(function, [variables, address])
+        both = e.call(function, [own, address])
         status, word = (e.extract_value(both, i) for i in (0, 1))
         return status, word if size == WORD else e.trunc(word, t)
     out = _buffer(e, size)
     function = _function(e.module, f"far_read_{size}", I64, [*ARGUMENTS, PTR], _read, size)
-    status = e.call(function, [variables, address, out])
+    status = e.call(function, [own, address, out])
     return status, e.load(out, typ=t, align=16)
 
 
-def _far_write(e: Emitter, variables: ir.Value, address: ir.Value, value: ir.Value) -> ir.Value:
+def _far_write(e: Emitter, own: ir.Value, address: ir.Value, value: ir.Value) -> ir.Value:
     """What a far access returned."""
     size = value.type.width // 8
     if size <= WORD:
         function = _function(e.module, f"far_write_{size}", I64, [*ARGUMENTS, I64], _write_word, size)
-        return e.call(function, [variables, address, value if size == WORD else e.zext(value, I64)])
+        return e.call(function, [own, address, value if size == WORD else e.zext(value, I64)])
     data = _buffer(e, size)
     e.store(value, data, align=16)
     function = _function(e.module, f"far_write_{size}", I64, [*ARGUMENTS, PTR], _write, size)
-    return e.call(function, [variables, address, data])
+    return e.call(function, [own, address, data])
 
 
 def _buffer(e: Emitter, size: int) -> ir.Value:
@@ -182,11 +182,11 @@ class _Far:
 
     def __init__(self, fn: ir.Function, size: int) -> None:
         self.e = e = Emitter(fn.append_basic_block("entry"))
-        variables, self.address, *self.data = fn.args
-        self._words = [e.load_at(variables, 8 * v, I64) for v in (Var.PARAMS, Var.TABLE, Var.LANE)]
-        self._state = e.load_at(variables, 8 * Var.STATE, PTR)
-        root = pointer(e, e.load_at(variables, 8 * Var.ROOT, I64))
-        self._access = Access(e, root, pointer(e, self._words[1]), self._words[2])
+        own, self.address, *self.data = fn.args
+        params, root = (e.load(common(e, word), typ=I64) for word in (Common.PARAMS, Common.ROOT))
+        self._words = [params, e.load_at(own, variable(Var.TABLE), I64), lane_number(e)]
+        self._state = e.load(common(e, Common.STATE), typ=PTR)
+        self._access = Access(e, pointer(e, root), pointer(e, self._words[1]), self._words[2])
         self._offset, self.size = offset_of(e, self.address), size
 
     def found(self, access: str) -> tuple[ir.Value, ir.Value, ir.Value]:

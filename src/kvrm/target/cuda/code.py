@@ -23,7 +23,7 @@ from kvrm.isa.decoder import decode_many
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
 from kvrm.target.cuda import kernel
-from kvrm.target.cuda.abi import CHUNKS, Param
+from kvrm.target.cuda.abi import CHUNKS, OWN_WORDS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.memory import CHUNK
@@ -32,9 +32,9 @@ from kvrm.target.cuda.ptx import compile_ptx
 
 log = logging.getLogger("kvrm")
 
-REGISTERS = 64
+REGISTERS = 96
 """Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
-WARP_BY_WARP, BY_BLOCK = 128, 1024
+WARP_BY_WARP, BY_BLOCK = 320, 640
 """Threads of a block of `run`, if each warp chooses by itself what it runs, or all of the block together."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
@@ -75,6 +75,8 @@ class Code:
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
         self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
+        self._shared = 8 * OWN_WORDS * self.threads
+        self.kernels["run"].allow_shared(self._shared)
         self._loader = native.Loader()
         self._loader.load(host)
         words = [ctypes.c_uint64] * 5
@@ -113,6 +115,10 @@ class Code:
             log.info("compiled it in %.1f s", time.perf_counter() - began)
         handlers, size = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
         return data[16 : 16 + size], data[16 + size :], handlers
+
+    def run(self, lanes: int, arguments: Sequence[int]) -> None:
+        """Queue a launch for so many lanes."""
+        self.kernels["run"].launch(-(-lanes // self.threads), self.threads, arguments, self._shared)
 
     def _ids(self) -> Ids:
         """Of each slot, the number of what runs there, and of its handler."""

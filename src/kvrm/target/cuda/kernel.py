@@ -6,7 +6,8 @@ where their ways do. Handlers are inlined into the loop, or called if they are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -27,13 +28,19 @@ from kvrm.target.cuda.abi import (
     LOCAL_POINTER,
     PLAIN,
     PLAIN_ID,
+    REGISTER_WORDS,
     STATE_WORDS,
     STOPPED,
     VAR_WORDS,
+    Common,
     DeviceFunction,
     Param,
     Var,
+    common,
+    own_words,
     pointer,
+    shared,
+    variable,
 )
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
@@ -43,8 +50,6 @@ from kvrm.target.cuda.transfer import Thread
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 """Said in the text too: what is parsed without it has other alignments."""
-SHARED = 3
-"""LLVM's number of the address space that the threads of a block share."""
 MISSING, NEXT_PAGE, BREAKPOINT, UNDEFINED = range(4)
 """Numbers of the fixed handlers; those of variants follow."""
 KERNELS = ("run", *transfer.KERNELS)
@@ -93,8 +98,8 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
     return Staged(str(device), str(host), handlers)
 
 
-def _region(module: ir.Module, name: str, region: Region, near: bool) -> ir.Function:
-    made = DeviceRegion(module, name, region, near)
+def _region(module: ir.Module, name: str, region: Region, alone: bool) -> ir.Function:
+    made = DeviceRegion(module, name, region, alone)
     made.build()
     for attribute in ("noinline", "convergent"):
         made.function.attributes.add(attribute)
@@ -128,35 +133,36 @@ def _fixed(module: ir.Module) -> list[ir.Function]:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What a thread keeps of its lane: its state, its variables, and a copy of them for others.
+    """What a thread keeps of its lane: its state, its variables, and its words of shared memory.
 
-    What others may have the address of would not be kept in registers. The last two are the addresses of
-    state and copy among those of the thread's own memory.
+    The variables are copied there for others: what others may have the address of would not be kept in
+    registers.
     """
 
     state: ir.Value
     variables: ir.Value
-    shared: ir.Value
-    local_state: ir.Value
-    local_shared: ir.Value
+    own: ir.Value
 
     def call(self, e: Emitter, handler: ir.Function, arguments: list[ir.Value]) -> None:
         """Run a handler."""
         inlined = "alwaysinline" in handler.attributes
-        if not inlined:
-            _copy_words(e, self.variables, self.shared, VAR_WORDS)
-        variables = self.variables if inlined else self.shared
-        e.call(handler, [self.state, variables, *arguments, self.local_shared])
-        if not inlined:
-            _copy_words(e, self.shared, self.variables, VAR_WORDS)
+        if inlined:
+            e.call(handler, [self.state, self.variables, *arguments, self.own])
+            return
+        with self._copied(e) as copy:
+            e.call(handler, [self.state, e.addrspacecast(copy, PTR), *arguments, self.own])
 
-    def enter(self, e: Emitter, region: ir.Function, entry: ir.Value, number: ir.Value) -> None:
-        """Run a region from the block with the number `entry` on, whose slot has that number."""
-        e.store_at(entry, self.shared, 8 * Var.ENTRY)
-        e.store_at(number, self.shared, 8 * Var.NUMBER)
-        _copy_words(e, self.variables, self.shared, VAR_WORDS)
-        e.call(region, [self.local_state, self.local_shared])
-        _copy_words(e, self.shared, self.variables, VAR_WORDS)
+    def enter(self, e: Emitter, region: ir.Function, entry: ir.Value) -> None:
+        """Run a region from the block with the number `entry` on."""
+        with self._copied(e):
+            e.call(region, [e.addrspacecast(self.state, LOCAL_POINTER), self.own, entry])
+
+    @contextmanager
+    def _copied(self, e: Emitter) -> Iterator[ir.Value]:
+        copy = e.at(self.own, variable(0))
+        _copy_words(e, self.variables, copy, VAR_WORDS)
+        yield copy
+        _copy_words(e, copy, self.variables, VAR_WORDS)
 
 
 Entered = Sequence[tuple[ir.Function, int]]
@@ -176,28 +182,21 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered
     begin, loop, done, end = (e.append_basic_block(n) for n in ("begin", "loop", "done", "end"))
     e.cbranch(thread.group_exists, begin, end)
     e.position_at_end(begin)
-    state, variables = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS)
-    _copy_state(e, pointer(e, thread.state), state, load=True)
+    state, variables, own = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS), own_words(e)
+    _copy_state(e, pointer(e, thread.state), state, own, load=True)
     runs = _start(e, thread, state, variables, grant)
-    shared = _words(e, max(Var) + 1)
     root, code = (e.load_at(thread.params, 8 * p, I64) for p in (Param.ROOT, Param.CODE))
-    constants = (params, thread.table, thread.lane, root, code, state)
-    for word, value in zip(range(Var.PARAMS, Var.ENTRY), constants, strict=True):
-        e.store_at(value, shared, 8 * word)
+    for word, value in zip(Common, (params, root, code, state), strict=True):
+        e.store(value, common(e, word))
+    e.store_at(thread.table, own, variable(Var.TABLE))
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
-    lane = Lane(
-        state,
-        variables,
-        shared,
-        e.addrspacecast(state, LOCAL_POINTER),
-        e.addrspacecast(shared, LOCAL_POINTER),
-    )
+    lane = Lane(state, variables, own)
     round_ = _begin_rounds(e, thread) if by_block else None
     e.branch(loop)
     e.position_at_end(loop)
     _loop(e, handlers, regions, lane, slots, round_, loop, done)
     e.position_at_end(done)
-    _end(e, thread, state, variables, runs)
+    _end(e, thread, lane, runs)
     e.branch(end)
     e.position_at_end(end)
     e.ret_void()
@@ -238,11 +237,11 @@ def _loop(
 ) -> None:
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
     mine = e.load_at(lane.variables, 8 * Var.IP, I32)
-    least = _least(e, mine) if round_ is None else round_.choose(e, lane.state, mine)
+    least = _least(e, mine) if round_ is None else round_.choose(e, lane.own, mine)
     e.cbranch(e.icmp_unsigned("==", least, ir.Constant(I32, STOPPED)), done, look).set_weights(list(UNLIKELY))
     e.position_at_end(look)
     if round_ is None:
-        least, mine = _choose(e, lane.state, mine, least)
+        least, mine = _choose(e, lane.own, mine, least)
     else:
         mine = _only(e, mine, least)
     # loaded before lanes part, so that all of them load the same
@@ -270,7 +269,7 @@ def _loop(
         for k in range(first, first + blocks):
             switch.add_case(ir.Constant(I32, k), case)
         e.position_at_end(case)
-        lane.enter(e, region, e.sub(which, ir.Constant(I64, first)), number)
+        lane.enter(e, region, e.trunc(e.sub(which, ir.Constant(I64, first)), I32))
         e.branch(loop)
         first += blocks
     e.position_at_end(other)
@@ -299,10 +298,10 @@ class Rounds:
     at: ir.Value
     first: ir.Value
 
-    def choose(self, e: Emitter, state: ir.Value, mine: ir.Value) -> ir.Value:
+    def choose(self, e: Emitter, own: ir.Value, mine: ir.Value) -> ir.Value:
         """The slot that is next in the block, the same for all; STOPPED if no lane of it runs."""
         stopped, three = ir.Constant(I32, STOPPED), ir.Constant(I64, 24)
-        depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(state, 8 * layout.SP, I32))
+        depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(own, 8 * layout.SP, I32))
         deepest = _least(e, depth)
         slot = _least(e, e.select(e.icmp_unsigned("<=", depth, deepest), mine, stopped))
         key = e.or_(e.shl(e.zext(deepest, I64), ir.Constant(I64, 32)), e.zext(slot, I64))
@@ -323,9 +322,7 @@ class Rounds:
 
 def _begin_rounds(e: Emitter, thread: Thread) -> Rounds:
     """Make the words, before any warp of the block chooses."""
-    made = ir.GlobalVariable(e.module, ir.ArrayType(I64, 3), "rounds", addrspace=SHARED)
-    made.linkage, made.align, made.initializer = "internal", 8, ir.Constant(made.value_type, ir.Undefined)
-    words = e.addrspacecast(made, PTR)
+    words = e.addrspacecast(shared(e.module, "rounds", 3), PTR)
     with e.goto_entry_block():
         at = e.alloca(I64)
     e.store(ir.Constant(I64, 0), at)
@@ -336,7 +333,7 @@ def _begin_rounds(e: Emitter, thread: Thread) -> Rounds:
     return Rounds(words, at, e.icmp_unsigned("==", lane, _least(e, lane)))
 
 
-def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _choose(e: Emitter, own: ir.Value, mine: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Which slot runs, and the lane's own number, or STOPPED if it waits whatever that is.
 
     If lanes are not all at one slot, those are first that are deepest in calls, as the stack pointer tells:
@@ -348,7 +345,7 @@ def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tup
     before, apart, go = e.block, e.append_basic_block("apart"), e.append_basic_block("go")
     e.cbranch(together, go, apart)
     e.position_at_end(apart)
-    depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(state, 8 * layout.SP, I32))
+    depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(own, 8 * layout.SP, I32))
     candidate = e.select(e.icmp_unsigned("<=", depth, _least(e, depth)), mine, stopped)
     of_candidates = _least(e, candidate)
     e.branch(go)
@@ -366,8 +363,9 @@ def _words(e: Emitter, count: int) -> ir.Value:
         return memory.local_words(e, count)
 
 
-def _end(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, runs: ir.Value) -> None:
+def _end(e: Emitter, t: Thread, lane: Lane, runs: ir.Value) -> None:
     """Write a lane's state back, and count."""
+    state, variables = lane.state, lane.variables
     left = e.zext(e.load_at(variables, 8 * Var.BUDGET, I32), I64)
     facets = [e.load_at(variables, 8 * (Var.FLAGS + i), I64) for i in range(4)]
     for i, flag in enumerate(flags.read(e, facets)):
@@ -380,7 +378,7 @@ def _end(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, runs: ir.V
         before, after = (_retired(e, *at) for at in ((pointer(e, t.state), GROUP), (state, 1)))
         for i, value in enumerate((used_up, e.sub(after, before))):
             e.atomic_rmw("add", e.at(counters, 8 * i), value, "monotonic")
-        _copy_state(e, pointer(e, t.state), state, load=False)
+        _copy_state(e, pointer(e, t.state), state, lane.own, load=False)
 
 
 def _retired(e: Emitter, state: ir.Value, stride: int) -> ir.Value:
@@ -394,10 +392,13 @@ def _copy_words(e: Emitter, source: ir.Value, to: ir.Value, count: int) -> None:
         e.store_at(e.load_at(source, 8 * i, I64), to, 8 * i)
 
 
-def _copy_state(e: Emitter, base: ir.Value, state: ir.Value, load: bool) -> None:
-    with e.repeat(STATE_WORDS) as i:
-        there, here = e.at(base, e.shl(i, ir.Constant(I64, 8))), e.at(state, e.shl(i, ir.Constant(I64, 3)))
-        e.store(e.load(there if load else here, typ=I64), here if load else there)
+def _copy_state(e: Emitter, base: ir.Value, state: ir.Value, own: ir.Value, load: bool) -> None:
+    """Between device memory, where words of lanes lie side by side, and where a lane has them that runs."""
+    for to, first, end in ((own, 0, REGISTER_WORDS), (state, REGISTER_WORDS, STATE_WORDS)):
+        with e.repeat(end - first) as i:
+            word = e.add(i, ir.Constant(I64, first))
+            there, here = e.at(base, e.shl(word, ir.Constant(I64, 8))), e.at(to, e.shl(word, ir.Constant(I64, 3)))
+            e.store(e.load(there if load else here, typ=I64), here if load else there)
 
 
 def _predecode(module: ir.Module, decoders: Sequence[ir.Function]) -> None:

@@ -108,11 +108,9 @@ class DeviceLanes:
         self._counters.write(counters)
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
-        threads = self._code.threads
-        blocks = -(-self._padded // threads)
-        self._code.kernels["run"].launch(blocks, threads, [self._params.address, grant])
+        self._code.run(self._padded, [self._params.address, grant])
         while self._refused_for_want_of_pages(AGAIN) or self._asked():
-            self._code.kernels["run"].launch(blocks, threads, [self._params.address, 0])
+            self._code.run(self._padded, [self._params.address, 0])
         gpu.record(ended)
         going, retired = self._counters.read(counters)
         return gpu.seconds(began, ended), int(going), int(retired)

@@ -22,11 +22,13 @@ from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
+from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.stage import RegionStage
 from kvrm.target.cuda import access
 from kvrm.target.cuda.abi import PLAIN, RegionFunction, Var
 from kvrm.target.cuda.access import Site
 from kvrm.target.cuda.flow import in_flow_order
+from kvrm.target.cuda.registers import DeviceRegisters, RegistersInMemory
 from kvrm.values import Bits, bits
 
 SITES = {"R": 4, "W": 2}
@@ -42,14 +44,16 @@ def _c(value: int) -> ir.Constant:
 
 
 class DeviceRegion(RegionStage):
-    """A region on the device. With `near`, places that access memory remember their pages.
+    """A region on the device.
 
-    Places with the same address registers share what they remember.
+    If it is `alone`, registers live in SSA, and places that access memory remember their pages: those with the
+    same address registers share what they remember. Otherwise registers are in memory between blocks.
     """
 
     _f: RegionFunction
 
-    def __init__(self, module: ir.Module, name: str, region: Region, near: bool) -> None:
+    def __init__(self, module: ir.Module, name: str, region: Region, alone: bool) -> None:
+        self._alone = alone
         super().__init__(module, name, region)
         slot = self._registers.slot
         flags: dict[str, int] = {"flags_kind": Var.KIND, "flags_x": Var.X, "flags_y": Var.Y}
@@ -67,7 +71,7 @@ class DeviceRegion(RegionStage):
         self._sites = {
             kind: [
                 Site(slot(f"page{kind}{i}", I64), slot(f"base{kind}{i}", I64))
-                for i in range(number if near else 0)
+                for i in range(number if alone else 0)
             ]
             for kind, number in SITES.items()
         }
@@ -93,6 +97,10 @@ class DeviceRegion(RegionStage):
     def _function(self, module: ir.Module, name: str) -> Function:
         return RegionFunction(module, name, RegionEmitter)
 
+    def _make_registers(self, widths: dict[int, int]) -> Registers:
+        kind = DeviceRegisters if self._alone else RegistersInMemory
+        return kind(self, self.e, self.state, widths, self._f.registers)
+
     # -- control flow ----------------------------------------------------------------------------------------
     def _start(self) -> None:
         """Go to the block that the region is entered at, with a budget that lasts until it is looked at."""
@@ -103,7 +111,7 @@ class DeviceRegion(RegionStage):
         e.position_at_end(few)
         self._refuse()
         e.position_at_end(enough)
-        entry = e.load_at(self._f.vars, 8 * Var.ENTRY, I32)
+        entry = self._f.entry
         for slot in (self._following, self._chosen):
             e.store(entry, slot)
         e.branch(self._meeting)
@@ -268,7 +276,7 @@ class DeviceRegion(RegionStage):
         """Through the group's entries."""
         where = self.value(address)
         self.settle()
-        value, refused = access.read(self.e, self._f.vars, where, ir.IntType(n), self._site("R"))
+        value, refused = access.read(self.e, self._f.registers, where, ir.IntType(n), self._site("R"))
         self._leave_if(refused)
         return self._wrap(value, n)
 
@@ -284,7 +292,7 @@ class DeviceRegion(RegionStage):
 
     def _write(self, address: ir.Value, value: ir.Value) -> None:
         e = self.e
-        far, refused = access.write(e, self._f.vars, address, value, self._site("W"))
+        far, refused = access.write(e, self._f.registers, address, value, self._site("W"))
         if self._sites["R"]:
             with e.if_then(far, likely=False):
                 for site in self._sites["R"]:

@@ -20,7 +20,7 @@ from kvrm.linux.process import EPOCH
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
-from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, pointer
+from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, own_words, pointer
 from kvrm.target.cuda.layout import ANSWER_WORDS, ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
 from kvrm.target.cuda.memory import CODE, MAPPED, OWN, READ, SHARED, WRITE, Access, local_words, slow_function
 from kvrm.target.cuda.transfer import Thread
@@ -61,7 +61,7 @@ class Call:
     # -- values ----------------------------------------------------------------------------------------------
     def x(self, number: int, kind: str = "n") -> ir.Value:
         """An argument; i is signed and u unsigned 32 bits, all others 64."""
-        raw = self.e.load_at(self.state, 8 * number, I64)
+        raw = self.e.load_at(own_words(self.e), 8 * number, I64)
         if kind == "n":
             return raw
         return (self.e.sext if kind == "i" else self.e.zext)(self.e.trunc(raw, I32), I64)
@@ -312,7 +312,7 @@ def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function
         result.add_incoming(value, block)
     c.ret_if(c.equal(result, NOT_HERE), LEAVE)
     c.ret_if(c.equal(result, UNANSWERED), ASKED)
-    e.store_at(result, c.state, 0)
+    e.store(result, own_words(e))
     e.ret(const(DONE))
     return c.fn
 

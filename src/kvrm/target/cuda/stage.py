@@ -33,7 +33,7 @@ class DeviceStage(HandlerStage):
         """Through the group's entries."""
         self.touches_memory = True
         f = self._f
-        value, refused = access.read(f.e, f.context, self.value(address), ir.IntType(n), None)
+        value, refused = access.read(f.e, f.registers, self.value(address), ir.IntType(n), None)
         self._refuse_if(refused)
         return self._wrap(value, n)
 
@@ -42,7 +42,7 @@ class DeviceStage(HandlerStage):
         f, e = self._f, self._f.e
         a, v = self.value(address), self.value(value)
         with nullcontext() if condition is None else e.if_then(self.value(condition)):
-            _, refused = access.write(e, f.context, a, v, None)
+            _, refused = access.write(e, f.registers, a, v, None)
             self._refuse_if(refused)
 
     def _refuse_if(self, refused: ir.Value) -> None:
