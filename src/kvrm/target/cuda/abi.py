@@ -77,20 +77,15 @@ LANE_WORDS = max(Word) + 1
 
 
 class Var(IntEnum):
-    """Words of a lane that runs."""
+    """Words of a lane that runs, kept in registers wherever handlers are inlined."""
 
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
-    TABLE = 6  # the group's page table
-    KIND = auto()  # of the flags, if they are not in FLAGS, and what they are computed from
-    X = auto()
-    Y = auto()
-    TARGET = auto()  # where a lane goes on that leaves its region
 
 
-VAR_WORDS = 6
-"""Words of those that handlers change: kept in registers wherever handlers are inlined."""
+FACETS = 4
+VAR_WORDS = Var.FLAGS + FACETS
 
 
 class Common(IntEnum):
@@ -104,17 +99,21 @@ class Common(IntEnum):
 
 REGISTER_WORDS = layout.V_OFFSET // 8
 """Words of a state that are general registers."""
-OWN_WORDS = REGISTER_WORDS + max(Var) + 1 | 1
-"""64-bit words of shared memory that a thread has: general registers, then variables. The number is odd, so that
-threads that access the same one do not use the same bank."""
+TABLE = 8 * REGISTER_WORDS
+"""Offset behind them: the address of the group's page table."""
+OWN_WORDS = REGISTER_WORDS + 1 | 1
+"""64-bit words of shared memory that a thread has. The number is odd, so that threads that access the same one
+do not use the same bank."""
 LOCAL, SHARED = 5, 3
 """LLVM's numbers of the address spaces that are a thread's own and its block's."""
 LOCAL_POINTER, SHARED_POINTER = (ir.PointerType(addrspace=n) for n in (LOCAL, SHARED))
 HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [SHARED_POINTER])
-"""Arguments: state, variables that handlers change, number of the slot, its three words of operands, the
-thread's words of shared memory."""
-REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
-"""Arguments: state, the thread's words of shared memory, which of its blocks the region is entered at."""
+"""Arguments: state, variables, number of the slot, its three words of operands, the thread's words of shared
+memory."""
+VARIABLES = [I32, I32, *[I64] * FACETS]
+REGION = ir.FunctionType(ir.LiteralStructType(VARIABLES), [LOCAL_POINTER, SHARED_POINTER, I32, *VARIABLES])
+"""Arguments: state, the thread's words of shared memory, which of its blocks the region is entered at, and the
+variables, whose new values it returns."""
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:
@@ -149,11 +148,6 @@ def lane_number(e: Emitter) -> ir.Value:
     return e.zext(e.and_(thread, ir.Constant(I32, GROUP - 1)), I64)
 
 
-def variable(var: int) -> int:
-    """Offset of a variable among the thread's words of shared memory."""
-    return 8 * (REGISTER_WORDS + var)
-
-
 class DeviceFunction(Function):
     """A handler that leaves in the variables where to go on, since PTX has no tail calls."""
 
@@ -163,7 +157,8 @@ class DeviceFunction(Function):
         e = self._begin(module, HANDLER, name, linkage, emitter)
         self.state, self.vars, self.number, *self.operands, self.registers = self.fn.args
         self.ip = e.inttoptr(e.shl(self.number, ir.Constant(I64, 5)), PTR)
-        self._load_variables()
+        self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
+        self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(FACETS)]
 
     def _begin(
         self, module: ir.Module, t: ir.FunctionType, name: str, linkage: str, emitter: type[Emitter]
@@ -174,11 +169,6 @@ class DeviceFunction(Function):
         for argument in self.fn.args[:2]:
             argument.add_attribute("noalias")
         return self.e
-
-    def _load_variables(self) -> None:
-        e = self.e
-        self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
-        self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(4)]
 
     def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
         """Return to the loop, which runs the next slot."""
@@ -255,15 +245,19 @@ class DeviceFunction(Function):
 
 
 class RegionFunction(DeviceFunction):
-    """A region, whose variables are its own."""
+    """A region, which takes and returns the variables."""
 
     def __init__(self, module: ir.Module, name: str, emitter: type[Emitter]) -> None:
-        self._begin(module, REGION, name, "internal", emitter)
-        self.state, self.registers, self.entry = self.fn.args
-        self.vars = self.e.at(self.registers, variable(0))
-        self._load_variables()
+        e = self._begin(module, REGION, name, "internal", emitter)
+        self.state, self.registers, self.entry, self._slot, budget, *self.flags = self.fn.args
+        self.budget = e.zext(budget, I64)
 
     def leave_to_handler(self) -> None:
         """Return to the loop, which runs the handler of the word that the region is entered at."""
-        number = self.e.load_at(self.vars, 8 * Var.IP, I32)
-        self._return(self.e.or_(self.e.zext(number, I64), ir.Constant(I64, PLAIN)), self.budget)
+        self._return(self.e.or_(self.e.zext(self._slot, I64), ir.Constant(I64, PLAIN)), self.budget)
+
+    def _return(self, number: ir.Value, budget: ir.Value) -> None:
+        e, out = self.e, ir.Constant(self.fn.function_type.return_type, ir.Undefined)
+        for i, value in enumerate((e.trunc(number, I32), e.trunc(budget, I32), *self.flags)):
+            out = e.insert_value(out, value, i)
+        e.ret(out)

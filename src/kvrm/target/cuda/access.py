@@ -16,16 +16,17 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.target.cuda import memory
-from kvrm.target.cuda.abi import SHARED_POINTER, Common, Var, common, lane_number, pointer, variable
-from kvrm.target.cuda.memory import MASK, OWN, OWN_STRIDE, Access, inside, offset_of
+from kvrm.target.cuda.abi import SHARED_POINTER, TABLE, Common, common, lane_number, pointer
+from kvrm.target.cuda.memory import MASK, OWN, OWN_STRIDE, SHARED, SLAB, Access, inside, offset_of
 
+BUFFER = "buffer"
 REFUSED, DONE = 0, 1
 """What a far access returns, or else where its page begins, plus 1 if the page is the lane's own."""
-WORD = 8
+WORD, PAIR = 8, 16
 """Bytes of what goes in registers to a far access and back."""
 ARGUMENTS = [SHARED_POINTER, I64]
 """Of a far access: the thread's words of shared memory, the address. What is larger than a word goes through memory."""
-RETURNS_WORD = ir.LiteralStructType([I64, I64])
+RETURNS_WORD, RETURNS_PAIR = (ir.LiteralStructType([I64] * n) for n in (2, 3))
 
 
 def _c(value: int) -> ir.Constant:
@@ -138,7 +139,12 @@ def _far_read(e: Emitter, own: ir.Value, address: ir.Value, t: ir.Type) -> tuple
         both = e.call(function, [own, address])
         status, word = (e.extract_value(both, i) for i in (0, 1))
         return status, word if size == WORD else e.trunc(word, t)
-    out = _buffer(e, size)
+    if size == PAIR:
+        function = _function(e.module, f"far_read_{size}", RETURNS_PAIR, ARGUMENTS, _read_pair, size)
+        all_three = e.call(function, [own, address])
+        status, *words = (e.extract_value(all_three, i) for i in range(3))
+        return status, memory.join(e, t, words)
+    out = _buffer(e)
     function = _function(e.module, f"far_read_{size}", I64, [*ARGUMENTS, PTR], _read, size)
     status = e.call(function, [own, address, out])
     return status, e.load(out, typ=t, align=16)
@@ -150,15 +156,25 @@ def _far_write(e: Emitter, own: ir.Value, address: ir.Value, value: ir.Value) ->
     if size <= WORD:
         function = _function(e.module, f"far_write_{size}", I64, [*ARGUMENTS, I64], _write_word, size)
         return e.call(function, [own, address, value if size == WORD else e.zext(value, I64)])
-    data = _buffer(e, size)
+    if size == PAIR:
+        function = _function(e.module, f"far_write_{size}", I64, [*ARGUMENTS, I64, I64], _write_pair, size)
+        halves = e.trunc(value, I64), e.trunc(e.lshr(value, ir.Constant(value.type, 64)), I64)
+        return e.call(function, [own, address, *halves])
+    data = _buffer(e)
     e.store(value, data, align=16)
     function = _function(e.module, f"far_write_{size}", I64, [*ARGUMENTS, PTR], _write, size)
     return e.call(function, [own, address, data])
 
 
-def _buffer(e: Emitter, size: int) -> ir.Value:
-    with e.goto_entry_block():
-        return memory.local_words(e, -(-size // WORD))
+def _buffer(e: Emitter) -> ir.Value:
+    """A function has one: no two of its accesses are made at once."""
+    entry = e.function.entry_basic_block
+    made = next((i for i in entry.instructions if i.name == BUFFER), None)
+    if made is None:
+        with e.goto_entry_block():
+            made = memory.local_words(e, memory.LARGEST // WORD)
+        made.name = BUFFER
+    return made
 
 
 def _function(
@@ -184,7 +200,7 @@ class _Far:
         self.e = e = Emitter(fn.append_basic_block("entry"))
         own, self.address, *self.data = fn.args
         params, root = (e.load(common(e, word), typ=I64) for word in (Common.PARAMS, Common.ROOT))
-        self._words = [params, e.load_at(own, variable(Var.TABLE), I64), lane_number(e)]
+        self._words = [params, e.load_at(own, TABLE, I64), lane_number(e)]
         self._state = e.load(common(e, Common.STATE), typ=PTR)
         self._access = Access(e, pointer(e, root), pointer(e, self._words[1]), self._words[2])
         self._offset, self.size = offset_of(e, self.address), size
@@ -198,14 +214,19 @@ class _Far:
         easy = memory.is_easy(e, self._offset, self.size) if memory.fast(self.size) else ir.Constant(I1, 0)
         entry = a.entry(self.address)
         own, mask = (e.load_at(entry, at, I32) for at in (OWN, MASK[access]))
+        slab, image = (self._now(e.load_at(entry, at, I64)) for at in (SLAB, SHARED))
         allowed = a.bit(mask if access == "R" else e.and_(mask, own))
         good, self.bad = e.append_basic_block("good"), e.append_basic_block("bad")
         e.cbranch(e.and_(easy, allowed), good, self.bad)
         e.position_at_end(good)
         is_own = a.bit(own) if access == "R" else ir.Constant(I1, 1)
-        base, stride = a.base(entry, is_own)
+        base, stride = a.base(slab, image, is_own)
         where = e.add(base, inside(e, self._offset, stride))
         return where, stride, e.or_(base, e.zext(is_own, I64))
+
+    def _now(self, word: ir.Value) -> ir.Value:
+        """The same word, loaded here, at the same time as others, and not later where it is used."""
+        return self.e.asm(ir.FunctionType(I64, [I64]), "", "=l,0", [word], side_effect=True)
 
     def slow(self, name: str, data: ir.Value) -> ir.Value:
         """Elsewhere: by the careful function; what to return."""
@@ -220,14 +241,24 @@ def _read_word(far: _Far) -> None:
     e, out, t = far.e, memory.local_words(far.e, 1), ir.IntType(8 * far.size)
     where, _, found = far.found("R")
     word = e.load(pointer(e, where), typ=t)
-    _return_word(e, found, word if far.size == WORD else e.zext(word, I64))
+    _return(e, found, word if far.size == WORD else e.zext(word, I64))
     status = far.slow("read_slow", out)
-    _return_word(e, status, e.load(out, typ=I64))
+    _return(e, status, e.load(out, typ=I64))
 
 
-def _return_word(e: Emitter, status: ir.Value, word: ir.Value) -> None:
-    both = e.insert_value(ir.Constant(RETURNS_WORD, ir.Undefined), status, 0)
-    e.ret(e.insert_value(both, word, 1))
+def _return(e: Emitter, status: ir.Value, *words: ir.Value) -> None:
+    out = ir.Constant(ir.LiteralStructType([I64] * (1 + len(words))), ir.Undefined)
+    for i, value in enumerate((status, *words)):
+        out = e.insert_value(out, value, i)
+    e.ret(out)
+
+
+def _read_pair(far: _Far) -> None:
+    e, out = far.e, memory.local_words(far.e, 2)
+    where, stride, found = far.found("R")
+    _return(e, found, *(e.load(pointer(e, at), typ=I64) for at in (where, e.add(where, stride))))
+    status = far.slow("read_slow", out)
+    _return(e, status, *(e.load_at(out, at, I64) for at in (0, WORD)))
 
 
 def _read(far: _Far) -> None:
@@ -248,6 +279,18 @@ def _write_word(far: _Far) -> None:
     e.ret(found)
     with e.goto_block(far.bad):
         e.store(value, data)
+    e.ret(far.slow("write_slow", data))
+
+
+def _write_pair(far: _Far) -> None:
+    e, data = far.e, memory.local_words(far.e, 2)
+    where, stride, found = far.found("W")
+    for value, at in zip(far.data, (where, e.add(where, stride)), strict=True):
+        e.store(value, pointer(e, at))
+    e.ret(found)
+    with e.goto_block(far.bad):
+        for i, value in enumerate(far.data):
+            e.store_at(value, data, WORD * i)
     e.ret(far.slow("write_slow", data))
 
 

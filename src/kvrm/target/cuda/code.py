@@ -32,9 +32,9 @@ from kvrm.target.cuda.ptx import compile_ptx
 
 log = logging.getLogger("kvrm")
 
-REGISTERS = 96
+REGISTERS = 80
 """Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
-WARP_BY_WARP, BY_BLOCK = 320, 640
+WARP_BY_WARP, BY_BLOCK = 384, 768
 """Threads of a block of `run`, if each warp chooses by itself what it runs, or all of the block together."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""

@@ -6,8 +6,7 @@ where their ways do. Handlers are inlined into the loop, or called if they are l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -31,7 +30,9 @@ from kvrm.target.cuda.abi import (
     REGISTER_WORDS,
     STATE_WORDS,
     STOPPED,
+    TABLE,
     VAR_WORDS,
+    VARIABLES,
     Common,
     DeviceFunction,
     Param,
@@ -40,7 +41,6 @@ from kvrm.target.cuda.abi import (
     own_words,
     pointer,
     shared,
-    variable,
 )
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
@@ -133,36 +133,32 @@ def _fixed(module: ir.Module) -> list[ir.Function]:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What a thread keeps of its lane: its state, its variables, and its words of shared memory.
+    """What a thread keeps of its lane: its state, its variables and a copy of them, its words of shared memory.
 
-    The variables are copied there for others: what others may have the address of would not be kept in
-    registers.
+    The copy is for others: what others may have the address of would not be kept in registers.
     """
 
     state: ir.Value
     variables: ir.Value
+    copy: ir.Value
     own: ir.Value
 
     def call(self, e: Emitter, handler: ir.Function, arguments: list[ir.Value]) -> None:
         """Run a handler."""
         inlined = "alwaysinline" in handler.attributes
-        if inlined:
-            e.call(handler, [self.state, self.variables, *arguments, self.own])
-            return
-        with self._copied(e) as copy:
-            e.call(handler, [self.state, e.addrspacecast(copy, PTR), *arguments, self.own])
+        if not inlined:
+            _copy_words(e, self.variables, self.copy, VAR_WORDS)
+        variables = self.variables if inlined else self.copy
+        e.call(handler, [self.state, variables, *arguments, self.own])
+        if not inlined:
+            _copy_words(e, self.copy, self.variables, VAR_WORDS)
 
     def enter(self, e: Emitter, region: ir.Function, entry: ir.Value) -> None:
         """Run a region from the block with the number `entry` on."""
-        with self._copied(e):
-            e.call(region, [e.addrspacecast(self.state, LOCAL_POINTER), self.own, entry])
-
-    @contextmanager
-    def _copied(self, e: Emitter) -> Iterator[ir.Value]:
-        copy = e.at(self.own, variable(0))
-        _copy_words(e, self.variables, copy, VAR_WORDS)
-        yield copy
-        _copy_words(e, copy, self.variables, VAR_WORDS)
+        now = [e.load_at(self.variables, 8 * i, t) for i, t in enumerate(VARIABLES)]
+        out = e.call(region, [e.addrspacecast(self.state, LOCAL_POINTER), self.own, entry, *now])
+        for i in range(VAR_WORDS):
+            e.store_at(e.extract_value(out, i), self.variables, 8 * i)
 
 
 Entered = Sequence[tuple[ir.Function, int]]
@@ -188,9 +184,9 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered
     root, code = (e.load_at(thread.params, 8 * p, I64) for p in (Param.ROOT, Param.CODE))
     for word, value in zip(Common, (params, root, code, state), strict=True):
         e.store(value, common(e, word))
-    e.store_at(thread.table, own, variable(Var.TABLE))
+    e.store_at(thread.table, own, TABLE)
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
-    lane = Lane(state, variables, own)
+    lane = Lane(state, variables, _words(e, VAR_WORDS), own)
     round_ = _begin_rounds(e, thread) if by_block else None
     e.branch(loop)
     e.position_at_end(loop)

@@ -11,7 +11,6 @@ the meeting, those out too; nothing depends on who is there, so nobody is waited
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -20,12 +19,11 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I32, I64
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
-from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.stage import RegionStage
 from kvrm.target.cuda import access
-from kvrm.target.cuda.abi import PLAIN, RegionFunction, Var
+from kvrm.target.cuda.abi import PLAIN, RegionFunction
 from kvrm.target.cuda.access import Site
 from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.registers import DeviceRegisters, RegistersInMemory
@@ -56,10 +54,6 @@ class DeviceRegion(RegionStage):
         self._alone = alone
         super().__init__(module, name, region)
         slot = self._registers.slot
-        flags: dict[str, int] = {"flags_kind": Var.KIND, "flags_x": Var.X, "flags_y": Var.Y}
-        flags |= {f"flags_{i}": Var.FLAGS + i for i in range(4)}
-        self._registers.lazy_flags = LazyFlags(self.e, partial(self._word, flags), self._f.flags)
-        self._target = self._at(Var.TARGET)
         self._following, self._chosen, self._waiting = (
             slot(k, I32) for k in ("following", "chosen", "waiting")
         )
@@ -78,16 +72,6 @@ class DeviceRegion(RegionStage):
         for site in chain.from_iterable(self._sites.values()):
             site.forget(self.e)
         self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
-
-    def _at(self, word: int) -> ir.Value:
-        return self.e.at(self._f.vars, 8 * word)
-
-    def _word(self, words: dict[str, int], name: str, t: ir.Type, first: ir.Value | None = None) -> ir.Value:
-        """A variable in memory: few blocks need it, and it would take a register in all."""
-        where = self._at(words[name])
-        if first is not None:
-            self.e.store(first, where)
-        return where
 
     @property
     def function(self) -> ir.Function:
