@@ -36,8 +36,8 @@ def host_text(text: str) -> str:
         full = re.search(r"llvm[\w.]+", head)[0]
         text = re.sub(rf'declare \w+ @"{re.escape(full)}"\(.*\)', "", text).replace(full, full[5:])
         text += f"define internal {head.replace('llvm.', '')} alwaysinline {{ {body} }}\n"
-    text = re.sub(r'(@"own_words" = )external (addrspace\(3\) global)', r"\1internal \2", text)
-    text = re.sub(r'(@"own_words" = .* global )\[0 x i64\]', rf"\1[{1024 * OWN_WORDS} x i64] undef", text)
+    words = rf"\1 = internal \2 [{1024 * OWN_WORDS} x i64] undef"
+    text = re.sub(r'(@"own_words") = external (addrspace\(3\) global) \[0 x i64\]', words, text)
     for name in SPECIAL:
         full = f'@"llvm.nvvm.read.ptx.sreg.{name}"'
         text = re.sub(rf"declare i32 {re.escape(full)}\(\)", "", text).replace(full, f'@"get.{name}"')

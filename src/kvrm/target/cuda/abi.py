@@ -88,32 +88,42 @@ FACETS = 4
 VAR_WORDS = Var.FLAGS + FACETS
 
 
-class Common(IntEnum):
-    """Words that all threads of a block share."""
-
-    PARAMS = 0
-    ROOT = auto()  # the parameters of that name
-    CODE = auto()
-    STATE = auto()  # the address of a lane's state, the same for each in its thread's own memory
-
-
 REGISTER_WORDS = layout.V_OFFSET // 8
 """Words of a state that are general registers."""
-TABLE = 8 * REGISTER_WORDS
-"""Offset behind them: the address of the group's page table."""
-OWN_WORDS = REGISTER_WORDS + 1 | 1
-"""64-bit words of shared memory that a thread has. The number is odd, so that threads that access the same one
-do not use the same bank."""
+
+
+class Own(IntEnum):
+    """Offsets of what a thread has at hand, behind the lane's general registers, which are at 0."""
+
+    TABLE = 8 * REGISTER_WORDS  # the address of the group's page table
+    ROOT = TABLE + 8  # the parameters of that name
+    CODE = ROOT + 8
+    PARAMS = CODE + 8
+    STATE = PARAMS + 8  # the address of the lane's state
+    VARIABLES = STATE + 8
+
+
+OWN_WORDS = Own.VARIABLES // 8 + VAR_WORDS | 1
+"""64-bit words that a thread has at hand. The number is odd: threads that access the same one in shared memory
+use different banks."""
 LOCAL, SHARED = 5, 3
 """LLVM's numbers of the address spaces that are a thread's own and its block's."""
 LOCAL_POINTER, SHARED_POINTER = (ir.PointerType(addrspace=n) for n in (LOCAL, SHARED))
-HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [SHARED_POINTER])
-"""Arguments: state, variables, number of the slot, its three words of operands, the thread's words of shared
-memory."""
-VARIABLES = [I32, I32, *[I64] * FACETS]
-REGION = ir.FunctionType(ir.LiteralStructType(VARIABLES), [LOCAL_POINTER, SHARED_POINTER, I32, *VARIABLES])
-"""Arguments: state, the thread's words of shared memory, which of its blocks the region is entered at, and the
-variables, whose new values it returns."""
+REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
+"""Arguments: state, the thread's words at hand, which of its blocks the region is entered at."""
+
+
+class Module(ir.Module):  # type: ignore[misc]
+    """The device's code. The words that a thread has at hand are in shared or in local memory, as `own` says."""
+
+    def __init__(self, own: ir.PointerType) -> None:
+        super().__init__(name="kernel")
+        self.own = own
+
+
+def handler(module: Module) -> ir.FunctionType:
+    """Arguments: state, variables, number of the slot, its three words of operands, the words at hand."""
+    return ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [module.own])
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:
@@ -131,12 +141,7 @@ def shared(module: ir.Module, name: str, words: int | None) -> ir.GlobalVariable
     return module.globals[name]
 
 
-def common(e: Emitter, word: Common) -> ir.Value:
-    """The address of a word of the block's."""
-    return e.at(shared(e.module, "common", len(Common)), 8 * word)
-
-
-def own_words(e: Emitter) -> ir.Value:
+def shared_words(e: Emitter) -> ir.Value:
     """The address of the thread's words of shared memory."""
     thread = e.zext(e.external("llvm.nvvm.read.ptx.sreg.tid.x", I32), I64)
     return e.at(shared(e.module, "own_words", None), e.mul(thread, ir.Constant(I64, 8 * OWN_WORDS)))
@@ -152,13 +157,12 @@ class DeviceFunction(Function):
     """A handler that leaves in the variables where to go on, since PTX has no tail calls."""
 
     def __init__(
-        self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
+        self, module: Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
     ) -> None:
-        e = self._begin(module, HANDLER, name, linkage, emitter)
+        e = self._begin(module, handler(module), name, linkage, emitter)
         self.state, self.vars, self.number, *self.operands, self.registers = self.fn.args
         self.ip = e.inttoptr(e.shl(self.number, ir.Constant(I64, 5)), PTR)
-        self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
-        self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(FACETS)]
+        self._load_variables(e)
 
     def _begin(
         self, module: ir.Module, t: ir.FunctionType, name: str, linkage: str, emitter: type[Emitter]
@@ -169,6 +173,10 @@ class DeviceFunction(Function):
         for argument in self.fn.args[:2]:
             argument.add_attribute("noalias")
         return self.e
+
+    def _load_variables(self, e: Emitter) -> None:
+        self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
+        self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(FACETS)]
 
     def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
         """Return to the loop, which runs the next slot."""
@@ -213,7 +221,7 @@ class DeviceFunction(Function):
 
     def parameters(self) -> ir.Value:
         """The address of the parameter block."""
-        return self.e.load(common(self.e, Common.PARAMS), typ=I64)
+        return self.e.load_at(self.registers, Own.PARAMS, I64)
 
     def jump(self, target: ir.Value, cost: int = 1, flag: ir.Value | int = 0) -> None:
         """Retire and continue at the guest address `target`, or stop if its page is not predecoded.
@@ -238,26 +246,22 @@ class DeviceFunction(Function):
     def _first_slot(self, page: ir.Value) -> ir.Value:
         e = self.e
         chunk = e.lshr(page, ir.Constant(I64, 9))
-        code = pointer(e, e.load(common(e, Common.CODE), typ=I64))
+        code = pointer(e, e.load_at(self.registers, Own.CODE, I64))
         row = e.load_at(code, e.shl(chunk, ir.Constant(I64, 2)), I32)
         at = e.add(e.shl(e.zext(row, I64), ir.Constant(I64, 9)), e.and_(page, ir.Constant(I64, 511)))
         return e.load_at(e.at(code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
 
 
 class RegionFunction(DeviceFunction):
-    """A region, which takes and returns the variables."""
+    """A region, whose variables are among the words at hand."""
 
     def __init__(self, module: ir.Module, name: str, emitter: type[Emitter]) -> None:
         e = self._begin(module, REGION, name, "internal", emitter)
-        self.state, self.registers, self.entry, self._slot, budget, *self.flags = self.fn.args
-        self.budget = e.zext(budget, I64)
+        self.state, self.registers, self.entry = self.fn.args
+        self.vars = e.at(self.registers, Own.VARIABLES)
+        self._load_variables(e)
 
     def leave_to_handler(self) -> None:
         """Return to the loop, which runs the handler of the word that the region is entered at."""
-        self._return(self.e.or_(self.e.zext(self._slot, I64), ir.Constant(I64, PLAIN)), self.budget)
-
-    def _return(self, number: ir.Value, budget: ir.Value) -> None:
-        e, out = self.e, ir.Constant(self.fn.function_type.return_type, ir.Undefined)
-        for i, value in enumerate((e.trunc(number, I32), e.trunc(budget, I32), *self.flags)):
-            out = e.insert_value(out, value, i)
-        e.ret(out)
+        number = self.e.zext(self.e.load_at(self.vars, 8 * Var.IP, I32), I64)
+        self._return(self.e.or_(number, ir.Constant(I64, PLAIN)), self.budget)

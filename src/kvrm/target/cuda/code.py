@@ -8,6 +8,7 @@ import logging
 import time
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +33,17 @@ from kvrm.target.cuda.ptx import compile_ptx
 
 log = logging.getLogger("kvrm")
 
-REGISTERS = 80
-"""Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
-WARP_BY_WARP, BY_BLOCK = 384, 768
-"""Threads of a block of `run`, if each warp chooses by itself what it runs, or all of the block together."""
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Threads of a block of `run`, and the device's registers that each may use (docs/cuda.md)."""
+
+    threads: int
+    registers: int
+
+
+INTERPRETED, ALONE, TOGETHER = Shape(128, 64), Shape(256, 128), Shape(512, 128)
+"""Without regions; with regions, each warp choosing by itself what it runs, or all of a block together."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
 LARGEST_CACHE = 512 << 20
@@ -71,11 +79,11 @@ class Code:
             if allocates(features, definition_of(v[0]).feature or "")
         ]
         self.regions = list(regions)
-        self.threads = WARP_BY_WARP if fits(regions) else BY_BLOCK
+        self._shape = (ALONE if fits(regions) else TOGETHER) if regions else INTERPRETED
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
         self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
-        self._shared = 8 * OWN_WORDS * self.threads
+        self._shared = 8 * OWN_WORDS * self._shape.threads if regions else 0
         self.kernels["run"].allow_shared(self._shared)
         self._loader = native.Loader()
         self._loader.load(host)
@@ -96,7 +104,7 @@ class Code:
 
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
-        parts = [native.fingerprint(), self._gpu.arch, REGISTERS, self.variants]
+        parts = [native.fingerprint(), self._gpu.arch, self._shape.registers, self.variants]
         stamp = repr([*parts, [region.key for region in self.regions]]).encode()
         name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
         path = cache.versioned_directory("cuda", cache.source_hash()) / name
@@ -108,7 +116,8 @@ class Code:
             staged = kernel.stage(self.variants, self.regions)
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
-            cubin, host = self._gpu.compile(ptx, REGISTERS), native.compile_object(staged.host)
+            cubin = self._gpu.compile(ptx, self._shape.registers)
+            host = native.compile_object(staged.host)
             data = staged.handlers.to_bytes(8, "little") + len(cubin).to_bytes(8, "little") + cubin + host
             cache.write_checked(path, data)
             cache.shrink(path.parent, "*", LARGEST_CACHE)
@@ -118,7 +127,8 @@ class Code:
 
     def run(self, lanes: int, arguments: Sequence[int]) -> None:
         """Queue a launch for so many lanes."""
-        self.kernels["run"].launch(-(-lanes // self.threads), self.threads, arguments, self._shared)
+        threads = self._shape.threads
+        self.kernels["run"].launch(-(-lanes // threads), threads, arguments, self._shared)
 
     def _ids(self) -> Ids:
         """Of each slot, the number of what runs there, and of its handler."""

@@ -213,11 +213,22 @@ class Kernel:
         return int(self._device._call(self._device._cu.cuFuncGetAttribute, kind, self._handle))
 
     def launch(self, blocks: int, threads: int, arguments: Sequence[int], shared: int = 0) -> None:
-        """Queue the kernel; arguments are 64-bit words. A block gets `shared` bytes besides what it declares."""
+        """Queue the kernel; arguments are 64-bit words. A block gets `shared` bytes beside what it declares."""
         d, words = self._device, np.array(arguments, np.uint64)
         pointers = np.array([words.ctypes.data + 8 * i for i in range(len(arguments))], np.uint64)
         d._call(
-            d._cu.cuLaunchKernel, self._handle, blocks, 1, 1, threads, 1, 1, shared, 0, pointers.ctypes.data, 0
+            d._cu.cuLaunchKernel,
+            self._handle,
+            blocks,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            shared,
+            0,
+            pointers.ctypes.data,
+            0,
         )
 
 

@@ -6,7 +6,8 @@ where their ways do. Handlers are inlined into the loop, or called if they are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -25,22 +26,22 @@ from kvrm.target.cuda.abi import (
     AGAIN,
     GROUP,
     LOCAL_POINTER,
+    OWN_WORDS,
     PLAIN,
     PLAIN_ID,
     REGISTER_WORDS,
+    SHARED_POINTER,
     STATE_WORDS,
     STOPPED,
-    TABLE,
     VAR_WORDS,
-    VARIABLES,
-    Common,
     DeviceFunction,
+    Module,
+    Own,
     Param,
     Var,
-    common,
-    own_words,
     pointer,
     shared,
+    shared_words,
 )
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
@@ -69,7 +70,7 @@ class Staged:
 
 def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind."""
-    device, host = ir.Module(name="kernel"), ir.Module(name="decoders")
+    device, host = Module(SHARED_POINTER if regions else LOCAL_POINTER), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = _fixed(device)
     decoders: list[ir.Function] = []
@@ -98,7 +99,7 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
     return Staged(str(device), str(host), handlers)
 
 
-def _region(module: ir.Module, name: str, region: Region, alone: bool) -> ir.Function:
+def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Function:
     made = DeviceRegion(module, name, region, alone)
     made.build()
     for attribute in ("noinline", "convergent"):
@@ -107,14 +108,14 @@ def _region(module: ir.Module, name: str, region: Region, alone: bool) -> ir.Fun
 
 
 def _handler(
-    module: ir.Module, name: str, d: Definition, statics: Sequence[int], number: int, near: bool
+    module: Module, name: str, d: Definition, statics: Sequence[int], number: int, near: bool
 ) -> DeviceStage:
     made = DeviceStage(module, name, number, near)
     made.build(d, statics)
     return made
 
 
-def _fixed(module: ir.Module) -> list[ir.Function]:
+def _fixed(module: Module) -> list[ir.Function]:
     out = []
     for name, reason in (
         ("missing", Reason.HANDLER),
@@ -133,39 +134,43 @@ def _fixed(module: ir.Module) -> list[ir.Function]:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What a thread keeps of its lane: its state, its variables and a copy of them, its words of shared memory.
+    """What a thread keeps of its lane: its state, its variables, its words at hand.
 
-    The copy is for others: what others may have the address of would not be kept in registers.
+    Those have a copy of the variables for others: what others may have the address of would not be kept in
+    registers.
     """
 
     state: ir.Value
     variables: ir.Value
-    copy: ir.Value
     own: ir.Value
 
     def call(self, e: Emitter, handler: ir.Function, arguments: list[ir.Value]) -> None:
         """Run a handler."""
         inlined = "alwaysinline" in handler.attributes
-        if not inlined:
-            _copy_words(e, self.variables, self.copy, VAR_WORDS)
-        variables = self.variables if inlined else self.copy
-        e.call(handler, [self.state, variables, *arguments, self.own])
-        if not inlined:
-            _copy_words(e, self.copy, self.variables, VAR_WORDS)
+        if inlined:
+            e.call(handler, [self.state, self.variables, *arguments, self.own])
+            return
+        with self._copied(e) as copy:
+            e.call(handler, [self.state, e.addrspacecast(copy, PTR), *arguments, self.own])
 
     def enter(self, e: Emitter, region: ir.Function, entry: ir.Value) -> None:
         """Run a region from the block with the number `entry` on."""
-        now = [e.load_at(self.variables, 8 * i, t) for i, t in enumerate(VARIABLES)]
-        out = e.call(region, [e.addrspacecast(self.state, LOCAL_POINTER), self.own, entry, *now])
-        for i in range(VAR_WORDS):
-            e.store_at(e.extract_value(out, i), self.variables, 8 * i)
+        with self._copied(e):
+            e.call(region, [e.addrspacecast(self.state, LOCAL_POINTER), self.own, entry])
+
+    @contextmanager
+    def _copied(self, e: Emitter) -> Iterator[ir.Value]:
+        copy = e.at(self.own, Own.VARIABLES)
+        _copy_words(e, self.variables, copy, VAR_WORDS)
+        yield copy
+        _copy_words(e, copy, self.variables, VAR_WORDS)
 
 
 Entered = Sequence[tuple[ir.Function, int]]
 """Functions of regions, and how many blocks they are entered at."""
 
 
-def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered, by_block: bool) -> None:
+def _kernel(module: Module, handlers: Sequence[ir.Function], regions: Entered, by_block: bool) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
@@ -178,15 +183,14 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered
     begin, loop, done, end = (e.append_basic_block(n) for n in ("begin", "loop", "done", "end"))
     e.cbranch(thread.group_exists, begin, end)
     e.position_at_end(begin)
-    state, variables, own = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS), own_words(e)
+    state, variables, own = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS), _own(e)
     _copy_state(e, pointer(e, thread.state), state, own, load=True)
     runs = _start(e, thread, state, variables, grant)
     root, code = (e.load_at(thread.params, 8 * p, I64) for p in (Param.ROOT, Param.CODE))
-    for word, value in zip(Common, (params, root, code, state), strict=True):
-        e.store(value, common(e, word))
-    e.store_at(thread.table, own, TABLE)
+    for offset, value in zip(Own, (thread.table, root, code, params, state), strict=False):
+        e.store_at(value, own, offset)
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
-    lane = Lane(state, variables, _words(e, VAR_WORDS), own)
+    lane = Lane(state, variables, own)
     round_ = _begin_rounds(e, thread) if by_block else None
     e.branch(loop)
     e.position_at_end(loop)
@@ -353,6 +357,13 @@ def _choose(e: Emitter, own: ir.Value, mine: ir.Value, least: ir.Value) -> tuple
     return chosen, own
 
 
+def _own(e: Emitter) -> ir.Value:
+    """The thread's words at hand."""
+    if e.module.own == SHARED_POINTER:
+        return shared_words(e)
+    return e.addrspacecast(_words(e, OWN_WORDS), e.module.own)
+
+
 def _words(e: Emitter, count: int) -> ir.Value:
     """Words of the thread's own; only those that the entry block makes become registers."""
     with e.goto_entry_block():
@@ -393,7 +404,10 @@ def _copy_state(e: Emitter, base: ir.Value, state: ir.Value, own: ir.Value, load
     for to, first, end in ((own, 0, REGISTER_WORDS), (state, REGISTER_WORDS, STATE_WORDS)):
         with e.repeat(end - first) as i:
             word = e.add(i, ir.Constant(I64, first))
-            there, here = e.at(base, e.shl(word, ir.Constant(I64, 8))), e.at(to, e.shl(word, ir.Constant(I64, 3)))
+            there, here = (
+                e.at(base, e.shl(word, ir.Constant(I64, 8))),
+                e.at(to, e.shl(word, ir.Constant(I64, 3))),
+            )
             e.store(e.load(there if load else here, typ=I64), here if load else there)
 
 

@@ -60,19 +60,16 @@ class Access:
         """The lane's bit of a mask."""
         return _bit(self.e, mask, self._lane)
 
-    def base(self, slab: ir.Value, shared: ir.Value, own: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Where the first byte of the lane's page is, and how far apart its words are.
-
-        `slab` and `shared` are the words of its entry.
-        """
+    def base(self, entry: ir.Value, own: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where the first byte of the lane's page is, and how far apart its words are."""
         e = self.e
-        mine = e.add(slab, e.shl(self._lane, _c(3)))
-        return e.select(own, mine, e.and_(shared, _c(ADDRESS))), e.select(own, _c(OWN_STRIDE), _c(8))
+        slab = e.add(e.load_at(entry, SLAB, I64), e.shl(self._lane, _c(3)))
+        shared = e.and_(e.load_at(entry, SHARED, I64), _c(ADDRESS))
+        return e.select(own, slab, shared), e.select(own, _c(OWN_STRIDE), _c(8))
 
     def place(self, entry: ir.Value, own: ir.Value, offset: ir.Value) -> ir.Value:
         """Where byte `offset` of the lane's page is."""
-        slab, shared = (self.e.load_at(entry, at, I64) for at in (SLAB, SHARED))
-        base, stride = self.base(slab, shared, own)
+        base, stride = self.base(entry, own)
         return self.e.add(base, inside(self.e, offset, stride))
 
 

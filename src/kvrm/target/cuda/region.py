@@ -19,11 +19,12 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I32, I64
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
+from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.stage import RegionStage
 from kvrm.target.cuda import access
-from kvrm.target.cuda.abi import PLAIN, RegionFunction
+from kvrm.target.cuda.abi import PLAIN, RegionFunction, Var
 from kvrm.target.cuda.access import Site
 from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.registers import DeviceRegisters, RegistersInMemory
@@ -44,8 +45,8 @@ def _c(value: int) -> ir.Constant:
 class DeviceRegion(RegionStage):
     """A region on the device.
 
-    If it is `alone`, registers live in SSA, and places that access memory remember their pages: those with the
-    same address registers share what they remember. Otherwise registers are in memory between blocks.
+    If it is `alone`, registers live in SSA, and places that access memory remember their pages: those with
+    the same address registers share what they remember. Otherwise registers are in memory between blocks.
     """
 
     _f: RegionFunction
@@ -54,6 +55,7 @@ class DeviceRegion(RegionStage):
         self._alone = alone
         super().__init__(module, name, region)
         slot = self._registers.slot
+        self._registers.lazy_flags = LazyFlags(self.e, self._flags_word, self._f.flags)
         self._following, self._chosen, self._waiting = (
             slot(k, I32) for k in ("following", "chosen", "waiting")
         )
@@ -80,6 +82,12 @@ class DeviceRegion(RegionStage):
 
     def _function(self, module: ir.Module, name: str) -> Function:
         return RegionFunction(module, name, RegionEmitter)
+
+    def _flags_word(self, name: str, t: ir.Type, first: ir.Value) -> ir.Value:
+        """Facets are in memory: few blocks need them, and they would take registers in all."""
+        if name[-1].isdigit():
+            return self.e.at(self._f.vars, 8 * (Var.FLAGS + int(name[-1])))
+        return self._registers.slot(name, t, first)
 
     def _make_registers(self, widths: dict[int, int]) -> Registers:
         kind = DeviceRegisters if self._alone else RegistersInMemory
