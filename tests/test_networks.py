@@ -196,8 +196,8 @@ def test_the_device_finds_what_the_host_finds(flat: network.Floats, monkeypatch:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_the_kernel_assembles(arch: str, ptxas: str, tmp_path: Path) -> None:  # noqa: F811
-    assemble(ptxas, compile_ptx(device.device_text(), arch), arch, tmp_path)
+def test_the_kernel_assembles(flat: network.Floats, arch: str, ptxas: str, tmp_path: Path) -> None:  # noqa: F811
+    assemble(ptxas, compile_ptx(device.device_text(flat), arch), arch, tmp_path)
 
 
 @pytest.mark.gpu

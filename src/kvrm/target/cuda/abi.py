@@ -104,8 +104,8 @@ class Own(IntEnum):
 
 
 OWN_WORDS = Own.VARIABLES // 8 + VAR_WORDS | 1
-"""64-bit words that a thread has at hand. The number is odd: threads that access the same one in shared memory
-use different banks."""
+"""64-bit words that a thread has at hand. The number is odd: threads that access the same one in shared
+memory use different banks."""
 LOCAL, SHARED = 5, 3
 """LLVM's numbers of the address spaces that are a thread's own and its block's."""
 LOCAL_POINTER, SHARED_POINTER = (ir.PointerType(addrspace=n) for n in (LOCAL, SHARED))
@@ -114,7 +114,7 @@ REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
 
 
 class Module(ir.Module):  # type: ignore[misc]
-    """The device's code. The words that a thread has at hand are in shared or in local memory, as `own` says."""
+    """The device's code. The words that a thread has at hand are in shared or local memory, as `own` says."""
 
     def __init__(self, own: ir.PointerType) -> None:
         super().__init__(name="kernel")

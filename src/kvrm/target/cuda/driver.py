@@ -49,11 +49,6 @@ class Device:
         self.arch = f"sm_{major}{minor}"
         self._context = context
 
-    def allow_shared(self, size: int) -> None:
-        """Launches may give a block that many bytes of shared memory."""
-        kind = self._device._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self._device._call(self._device._cu.cuFuncSetAttribute, self._handle, kind, size)
-
     def _attribute(self, kind: Any) -> int:
         return int(self._call(self._cu.cuDeviceGetAttribute, kind, self._handle))
 
@@ -213,7 +208,7 @@ class Kernel:
         return int(self._device._call(self._device._cu.cuFuncGetAttribute, kind, self._handle))
 
     def launch(self, blocks: int, threads: int, arguments: Sequence[int], shared: int = 0) -> None:
-        """Queue the kernel; arguments are 64-bit words. A block gets `shared` bytes beside what it declares."""
+        """Queue the kernel; arguments are 64-bit words. A block gets `shared` bytes more than it declares."""
         d, words = self._device, np.array(arguments, np.uint64)
         pointers = np.array([words.ctypes.data + 8 * i for i in range(len(arguments))], np.uint64)
         d._call(
