@@ -1,8 +1,8 @@
 """Dispatch-10,279 on a GPU: each of the 2^32 words evaluated, and compared with its class.
 
 The arithmetic is that of `kvrm.neural.staged`, so it gives the bits that the CPU gives. The parameters are
-constants of the code. A thread's words have their top byte in common, so the compiler takes what that chooses,
-and the sums that begin with it, out of the loop.
+constants of the code. A thread's words have their top byte in common, so the compiler takes what that
+chooses, and the sums that begin with it, out of the loop.
 """
 
 from __future__ import annotations
