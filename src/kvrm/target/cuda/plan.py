@@ -11,12 +11,12 @@ from kvrm.engine.translator.region import Region
 
 ENOUGH = 0.003
 """The part of a path that may stay interpreted."""
-LARGEST = 400
-"""Instructions of a region, if there must be several; lanes in one of them wait for those in another."""
+LARGEST = 75
+"""Instructions of a region, if there must be several: lanes of a block run one of them at a time."""
 ALL = 1000
 """Instructions of all regions that the GPU's instruction cache has room for, about."""
-MOST = 60
-"""Regions: each costs about as much compilation as twenty handlers."""
+MOST = 200
+"""Regions."""
 MOST_TARGETS = 16
 """Of an indirect branch: to leave a region takes longer than to look for a block in it."""
 RAREST = 0.001
