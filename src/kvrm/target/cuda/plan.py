@@ -11,11 +11,11 @@ from kvrm.engine.translator.region import Region
 
 ENOUGH = 0.003
 """The part of a path that may stay interpreted."""
-LARGEST = 75
+LARGEST = 40
 """Instructions of a region, if there must be several: lanes of a block run one of them at a time."""
 ALL = 1000
 """Instructions of all regions that the GPU's instruction cache has room for, about."""
-MOST = 200
+MOST = 400
 """Regions."""
 MOST_TARGETS = 16
 """Of an indirect branch: to leave a region takes longer than to look for a block in it."""
