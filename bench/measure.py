@@ -261,3 +261,16 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def driver_version() -> str:
+    """What nvidia-smi says."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def on_device(data: Any) -> Any:
+    """The same array in the GPU's memory."""
+    import cupy
+
+    return cupy.asarray(data)

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
-from measure import table, write_results
-from run_gpu import driver_version
+from measure import driver_version, on_device, table, write_results
 
 import kvrm
 from kvrm.target.cuda.driver import device
@@ -95,13 +94,6 @@ def at_main(program: Path, target: str) -> tuple[kvrm.Machine, dict[str, int]]:
     m.run()
     m.breakpoints.clear()
     return m, at
-
-
-def on_device(data: Bytes) -> Any:
-    """The same array in the GPU's memory."""
-    import cupy
-
-    return cupy.asarray(data)
 
 
 def measure(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import run_campaign
-from measure import table, write_results
+from measure import driver_version, on_device, table, write_results
 
 import kvrm
 from kvrm.target.cuda.driver import device
@@ -82,10 +81,10 @@ def measure(
     }
 
 
-def campaign(runs: int, rounds: int) -> dict[str, Any]:
-    """Fresh runs of run_campaign.py's function from Python: from inputs, an array, to results."""
+def campaign(runs: int, rounds: int, place: Callable[[Any], Any] = np.asarray) -> dict[str, Any]:
+    """Fresh runs of run_campaign.py's function from Python: from inputs, put by `place`, to results."""
     lanes = run_campaign.kvrm_lanes(None, runs, 1, "cuda")
-    data = run_campaign.inputs(0, runs).view(np.uint8)
+    data = place(run_campaign.inputs(0, runs).view(np.uint8))
     whole, kernel = [], []
     for _ in range(rounds + 1):
         began = time.perf_counter()
@@ -124,17 +123,12 @@ def main() -> None:
                 )
                 print(rows[-1], flush=True)
     for runs in options.lanes:
-        found[f"campaign {runs}"] = one = campaign(runs, options.rounds)
-        rows.append(["campaign", "tiered", f"{runs:,}", f"{one['runs_per_second']:,.0f} runs/s", "True"])
-        print(one, flush=True)
+        for name, place in (("campaign", np.asarray), ("campaign, inputs on the device", on_device)):
+            found[f"{name} {runs}"] = one = campaign(runs, options.rounds, place)
+            rows.append([name, "tiered", f"{runs:,}", f"{one['runs_per_second']:,.0f} runs/s", "True"])
+            print(one, flush=True)
     table(found["card"], ["program", "engine", "lanes", "G instructions/s", "like the CPU"], rows)
     write_results("gpu", found)
-
-
-def driver_version() -> str:
-    """What nvidia-smi says."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -21,9 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import note, table, write_results
+from measure import driver_version, note, table, write_results
 from run_functions import at_main
-from run_gpu import driver_version
 
 from kvrm.target.cuda.driver import device
 

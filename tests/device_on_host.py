@@ -16,6 +16,7 @@ import pytest
 
 from kvrm.engine import native
 from kvrm.target.cuda import driver
+from kvrm.target.cuda.abi import OWN_WORDS
 
 SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
 WARP = {
@@ -23,6 +24,7 @@ WARP = {
     "i1 @llvm.nvvm.vote.all.sync(i32 %a, i1 %b)": "ret i1 %b",
     "i32 @llvm.nvvm.vote.ballot.sync(i32 %a, i1 %b)": "%v = zext i1 %b to i32\n ret i32 %v",
     "i32 @llvm.nvvm.activemask()": "ret i32 1",
+    "void @llvm.nvvm.barrier.cta.sync.all(i32 %a)": "ret void",
 }
 """What a warp of one thread does."""
 
@@ -34,6 +36,8 @@ def host_text(text: str) -> str:
         full = re.search(r"llvm[\w.]+", head)[0]
         text = re.sub(rf'declare \w+ @"{re.escape(full)}"\(.*\)', "", text).replace(full, full[5:])
         text += f"define internal {head.replace('llvm.', '')} alwaysinline {{ {body} }}\n"
+    words = rf"\1 = internal \2 [{1024 * OWN_WORDS} x i64] undef"
+    text = re.sub(r'(@"own_words") = external (addrspace\(3\) global) \[0 x i64\]', words, text)
     for name in SPECIAL:
         full = f'@"llvm.nvvm.read.ptx.sreg.{name}"'
         text = re.sub(rf"declare i32 {re.escape(full)}\(\)", "", text).replace(full, f'@"get.{name}"')
@@ -142,7 +146,10 @@ class HostKernel:
         setter = ctypes.CFUNCTYPE(None, ctypes.c_uint32)
         self._set = [setter(loader.address(f"set.{name}")) for name in SPECIAL]
 
-    def launch(self, blocks: int, threads: int, arguments: list[int]) -> None:
+    def allow_shared(self, size: int) -> None:
+        pass
+
+    def launch(self, blocks: int, threads: int, arguments: list[int], shared: int = 0) -> None:
         call = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * len(arguments))(self._address)
         self._set[1](threads)
         for block in range(blocks):

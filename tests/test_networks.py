@@ -12,14 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import device_on_host
 from kvrm.cli.networks import certificate_text
 from kvrm.engine import native
 from kvrm.errors import UsageError
 from kvrm.isa.execution import CELLS, CLASS_BITS, allocated_words, classes, execution_of, words_of
-from kvrm.neural import baseline, evaluation, network, proof, training
+from kvrm.neural import baseline, device, evaluation, network, proof, training
 from kvrm.neural.host import HostNetwork
 from kvrm.neural.policies import oracle, rule
 from kvrm.neural.weights import SHIPPED, load
+from kvrm.target.cuda.ptx import compile_ptx
+from test_ptx import assemble, ptxas  # noqa: F401 - a fixture
 
 WORDS = words_of(np.arange(CELLS, dtype=np.uint32))
 CERTIFICATE = SHIPPED / f"{network.NAME}.proof.json"
@@ -175,6 +178,37 @@ def test_a_certificate_holds_only_if_nothing_is_wrong(proved: proof.Certificate)
     assert not replace(proved, wrong=1).holds and not replace(proved, undecided=1).holds
 
 
+# -- the GPU's kernel --------------------------------------------------------------------------------------
+
+
+def test_the_device_finds_what_the_host_finds(flat: network.Floats, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel on the host, over stretches of words; once with weights that are wrong there."""
+    monkeypatch.setattr(device, "compile_ptx", lambda text, arch: text)
+    gpu = device_on_host.HostDevice()
+    for first, weights in ((0x9AC00000, flat), (0xFFFF0000, flat), (0x12340000, network.random_weights(0))):
+        found = device.verify(gpu, weights, first, 1 << 16, blocks=2, threads=4)
+        words = np.arange(first, first + (1 << 16), dtype=np.uint64).astype(np.uint32)
+        chosen, leads = HostNetwork(weights).decide(words)
+        right = chosen == execution_of(words)
+        assert found.wrong == int((~right).sum())
+        assert list(found.histogram.values()) == np.bincount(chosen, minlength=7).tolist()
+        assert found.least_lead == (leads[right].min() if right.any() else np.inf)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_the_kernel_assembles(flat: network.Floats, arch: str, ptxas: str, tmp_path: Path) -> None:  # noqa: F811
+    assemble(ptxas, compile_ptx(device.device_text(flat), arch), arch, tmp_path)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_the_same_for_every_word(flat: network.Floats, proved: proof.Certificate) -> None:
+    from kvrm.target.cuda.driver import device as gpu
+
+    found = device.verify(gpu(), flat)
+    assert (found.wrong, found.histogram) == (0, proved.histogram)
+    assert found.least_lead == pytest.approx(proved.least_lead, rel=1e-6)
+
+
 # -- training and evaluation -------------------------------------------------------------------------------
 
 
@@ -259,6 +293,7 @@ def test_train_from_the_command_line(tmp_path: Path) -> None:
         (("prove", "loops"), "no network 'loops'; there is dispatch"),
         (("train", "loops"), "no network 'loops'; there is dispatch"),
         (("evaluate", "loops"), "no network 'loops'; there is dispatch"),
+        (("prove", "dispatch", "--target", "tpu"), "no target 'tpu'; there are cpu, cuda"),
         (("prove", "dispatch", "--weights", "{empty}"), "dispatch-10279.npy: No such file or directory"),
         (("prove", "dispatch", "--weights", "{short}"), "(3,) of float32, not (10279,) of float32"),
         (("prove", "dispatch", "--weights", "{text}"), "not a NumPy array"),

@@ -176,11 +176,12 @@ def prove(
     network: Network,
     weights: Weights = None,
     certificate: Annotated[Path | None, _option("FILE", "Write what was proved.", dir_okay=False)] = None,
+    target: Annotated[str, _option("NAME", "With cuda, a GPU looks at each word besides.")] = "cpu",
 ) -> int:
     """Prove that a network is right for each of the 2^32 words; 1 if it is not."""
     from kvrm.cli.networks import prove_network
 
-    return prove_network(network, weights, certificate)
+    return prove_network(network, weights, certificate, target)
 
 
 @app.command()

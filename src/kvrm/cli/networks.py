@@ -24,6 +24,7 @@ from kvrm.neural.training import leads, train, train_baseline
 from kvrm.neural.weights import SHIPPED, load
 
 NETWORKS = ("dispatch",)
+TARGETS = ("cpu", "cuda")
 
 
 def require_network(name: str) -> None:
@@ -102,16 +103,34 @@ def _write(directory: Path, name: str, flat: Floats, manifest: dict[str, object]
     print(f"{directory / name}.npy: {len(flat):,} parameters, SHA-256 {digest}")
 
 
-def prove_network(name: str, directory: Path | None, certificate: Path | None) -> int:
-    """Prove what the weights in `directory` do, and write the certificate; 1 if they are wrong anywhere."""
+def prove_network(name: str, directory: Path | None, certificate: Path | None, target: str) -> int:
+    """Prove what the weights in `directory` do, and write the certificate; 1 if they are wrong anywhere.
+
+    On target "cuda", a GPU looks at each word besides, and must find the same.
+    """
     require_network(name)
+    if target not in TARGETS:
+        raise kvrm.UsageError(f"no target {target!r}; there are {', '.join(TARGETS)}")
     began = time.perf_counter()
     flat = load(network.NAME, network.COUNT, directory or SHIPPED)
     proved = prove(flat)
     _show_proof(proved, time.perf_counter() - began)
+    if target == "cuda":
+        _verify_on_device(flat, proved)
     if certificate is not None:
         certificate.write_text(certificate_text(proved))
     return Exit.OK if proved.holds else Exit.UNPROVED
+
+
+def _verify_on_device(flat: Floats, proved: Certificate) -> None:
+    from kvrm.neural.device import verify
+    from kvrm.target.cuda.driver import device
+
+    gpu = device()
+    found = verify(gpu, flat)
+    if (found.wrong, found.histogram) != (proved.wrong, proved.histogram):
+        raise AssertionError(f"the GPU finds {found.wrong:,} words wrong, and {found.histogram}")
+    print(f"{gpu.name}: the same for each word, least lead {found.least_lead:.4f}, {found.seconds:.3f} s")
 
 
 def certificate_text(proved: Certificate) -> str:

@@ -25,6 +25,7 @@ class Function:
         self.fn.linkage = linkage
         self.e = emitter(self.fn.append_basic_block("entry"))
         self.state, self.ip, self.budget = self.fn.args[:3]
+        self.registers = self.state
         self.flags: list[ir.Value] = list(self.fn.args[3:])
 
     def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:

@@ -257,12 +257,12 @@ class HandlerStage(Context):
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
         """Load from the state."""
         offset = self._x(r, layout.SP if sp else layout.ZERO)
-        return self._wrap(self._f.e.load_at(self._f.state, offset, ir.IntType(n)), n)
+        return self._wrap(self._f.e.load_at(self._f.registers, offset, ir.IntType(n)), n)
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
         """Store to the state."""
         offset = self._x(r, layout.SP if sp else layout.DISCARD)
-        self._f.e.store_at(self.value(value), self._f.state, offset)
+        self._f.e.store_at(self.value(value), self._f.registers, offset)
 
     def _v(self, r: Bits) -> ir.Value:
         slot = self.value(r.zext(16).lsl(4) + layout.V_OFFSET)

@@ -50,9 +50,13 @@ class Registers:
             with e.goto_block(self._entry):
                 self._slots[name] = e.alloca(t)
                 if first is not None:
-                    value = e.load_at(self._state, first, t) if isinstance(first, int) else first
+                    value = e.load(self._place(first), typ=t) if isinstance(first, int) else first
                     e.store(value, self._slots[name])
         return self._slots[name]
+
+    def _place(self, offset: int) -> ir.Value:
+        """Where a word of the state is."""
+        return self._e.at(self._state, offset)
 
     def begin(self, flags: Flags | None) -> None:
         """A new block: nothing is known but, perhaps, the flags that its only predecessor ends with."""
@@ -154,10 +158,10 @@ class Registers:
         for name in sorted(self._written):
             number = int(name[1:])
             if name[0] == "x":
-                e.store_at(e.load(self._slots[name], typ=I64), self._state, 8 * number)
+                e.store(e.load(self._slots[name], typ=I64), self._place(8 * number))
             else:
                 value = self._whole(number)
-                e.store_at(value, self._state, layout.V_OFFSET + 16 * number, align=16)
+                e.store(value, self._place(layout.V_OFFSET + 16 * number), align=16)
         return self.lazy_flags.load()
 
     def _whole(self, number: int) -> ir.Value:

@@ -60,7 +60,7 @@ class RegionStage(Context):
         for flow in region.flows:
             for r, w in flow.widths.items():
                 widths[r] = max(w, widths.get(r, 0))
-        self._registers = Registers(self, self.e, self.state, widths)
+        self._registers = self._make_registers(widths)
         self._accesses = Accesses(self, self.e, self._registers, region.loops)
         self._budget = self._registers.slot("budget", I64, self._f.budget)
         self._target = self._registers.slot("target", I64)
@@ -76,6 +76,9 @@ class RegionStage(Context):
     # -- building --------------------------------------------------------------------------------------------
     def _function(self, module: ir.Module, name: str) -> Function:
         return Function(module, name, "external", RegionEmitter)
+
+    def _make_registers(self, widths: dict[int, int]) -> Registers:
+        return Registers(self, self.e, self.state, widths)
 
     def build(self) -> None:
         """Emit the function's body."""

@@ -82,32 +82,48 @@ class Var(IntEnum):
     IP = 0  # number of the slot
     BUDGET = auto()
     FLAGS = auto()  # four facets (`kvrm.engine.interpreter.flags`)
-    PARAMS = 6  # from here on only among those of regions: the parameters
-    TABLE = auto()  # the group's page table
-    LANE = auto()  # the number of the lane in it
-    ROOT = auto()  # the parameters of that name
-    CODE = auto()
-    STATE = auto()  # the address of the lane's state
-    ENTRY = auto()  # which of its blocks a region is entered at
-    NUMBER = auto()  # of the slot there
-    KIND = auto()  # of the flags, if they are not in FLAGS, and what they are computed from
-    X = auto()
-    Y = auto()
-    TARGET = auto()  # where a lane goes on that leaves its region
 
 
-VAR_WORDS = 6
-"""Words of those that handlers change."""
-LOCAL = 5
-"""LLVM's number of the address space that is a thread's own."""
+FACETS = 4
+VAR_WORDS = Var.FLAGS + FACETS
 
 
-LOCAL_POINTER = ir.PointerType(addrspace=LOCAL)
-HANDLER = ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [LOCAL_POINTER])
-"""Arguments: state, variables, number of the slot, its three words of operands, the variables of regions, of
-which a handler finds only those that do not change."""
-REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER] * 2)
-"""Arguments: state, variables."""
+REGISTER_WORDS = layout.V_OFFSET // 8
+"""Words of a state that are general registers."""
+
+
+class Own(IntEnum):
+    """Offsets of what a thread has at hand, behind the lane's general registers, which are at 0."""
+
+    TABLE = 8 * REGISTER_WORDS  # the address of the group's page table
+    ROOT = TABLE + 8  # the parameters of that name
+    CODE = ROOT + 8
+    PARAMS = CODE + 8
+    STATE = PARAMS + 8  # the address of the lane's state
+    VARIABLES = STATE + 8
+
+
+OWN_WORDS = Own.VARIABLES // 8 + VAR_WORDS | 1
+"""64-bit words that a thread has at hand. The number is odd: threads that access the same one in shared
+memory use different banks."""
+LOCAL, SHARED = 5, 3
+"""LLVM's numbers of the address spaces that are a thread's own and its block's."""
+LOCAL_POINTER, SHARED_POINTER = (ir.PointerType(addrspace=n) for n in (LOCAL, SHARED))
+REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
+"""Arguments: state, the thread's words at hand, which of its blocks the region is entered at."""
+
+
+class Module(ir.Module):  # type: ignore[misc]
+    """The device's code. The words that a thread has at hand are in shared or local memory, as `own` says."""
+
+    def __init__(self, own: ir.PointerType) -> None:
+        super().__init__(name="kernel")
+        self.own = own
+
+
+def handler(module: Module) -> ir.FunctionType:
+    """Arguments: state, variables, number of the slot, its three words of operands, the words at hand."""
+    return ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [module.own])
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:
@@ -115,16 +131,38 @@ def pointer(e: Emitter, address: ir.Value) -> ir.Value:
     return e.addrspacecast(e.inttoptr(address, ir.PointerType(addrspace=1)), PTR)
 
 
+def shared(module: ir.Module, name: str, words: int | None) -> ir.GlobalVariable:
+    """Words that the threads of a block share; None: as many as the launch says."""
+    if name not in module.globals:
+        made = ir.GlobalVariable(module, ir.ArrayType(I64, words or 0), name, addrspace=SHARED)
+        made.type, made.align = SHARED_POINTER, 16
+        if words is not None:
+            made.linkage, made.initializer = "internal", ir.Constant(made.value_type, ir.Undefined)
+    return module.globals[name]
+
+
+def shared_words(e: Emitter) -> ir.Value:
+    """The address of the thread's words of shared memory."""
+    thread = e.zext(e.external("llvm.nvvm.read.ptx.sreg.tid.x", I32), I64)
+    return e.at(shared(e.module, "own_words", None), e.mul(thread, ir.Constant(I64, 8 * OWN_WORDS)))
+
+
+def lane_number(e: Emitter) -> ir.Value:
+    """Which lane of its warp a thread is, 64 bits."""
+    thread = e.external("llvm.nvvm.read.ptx.sreg.tid.x", I32)
+    return e.zext(e.and_(thread, ir.Constant(I32, GROUP - 1)), I64)
+
+
 class DeviceFunction(Function):
     """A handler that leaves in the variables where to go on, since PTX has no tail calls."""
 
     def __init__(
-        self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
+        self, module: Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter
     ) -> None:
-        e = self._begin(module, HANDLER, name, linkage, emitter)
-        self.state, self.vars, self.number, *self.operands, self.context = self.fn.args
+        e = self._begin(module, handler(module), name, linkage, emitter)
+        self.state, self.vars, self.number, *self.operands, self.registers = self.fn.args
         self.ip = e.inttoptr(e.shl(self.number, ir.Constant(I64, 5)), PTR)
-        self._load_variables()
+        self._load_variables(e)
 
     def _begin(
         self, module: ir.Module, t: ir.FunctionType, name: str, linkage: str, emitter: type[Emitter]
@@ -136,10 +174,9 @@ class DeviceFunction(Function):
             argument.add_attribute("noalias")
         return self.e
 
-    def _load_variables(self) -> None:
-        e = self.e
+    def _load_variables(self, e: Emitter) -> None:
         self.budget = e.zext(e.load_at(self.vars, 8 * Var.BUDGET, I32), I64)
-        self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(4)]
+        self.flags = [e.load_at(self.vars, 8 * (Var.FLAGS + i), I64) for i in range(FACETS)]
 
     def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
         """Return to the loop, which runs the next slot."""
@@ -184,7 +221,7 @@ class DeviceFunction(Function):
 
     def parameters(self) -> ir.Value:
         """The address of the parameter block."""
-        return self.e.load_at(self.context, 8 * Var.PARAMS, I64)
+        return self.e.load_at(self.registers, Own.PARAMS, I64)
 
     def jump(self, target: ir.Value, cost: int = 1, flag: ir.Value | int = 0) -> None:
         """Retire and continue at the guest address `target`, or stop if its page is not predecoded.
@@ -209,22 +246,22 @@ class DeviceFunction(Function):
     def _first_slot(self, page: ir.Value) -> ir.Value:
         e = self.e
         chunk = e.lshr(page, ir.Constant(I64, 9))
-        code = pointer(e, e.load_at(self.context, 8 * Var.CODE, I64))
+        code = pointer(e, e.load_at(self.registers, Own.CODE, I64))
         row = e.load_at(code, e.shl(chunk, ir.Constant(I64, 2)), I32)
         at = e.add(e.shl(e.zext(row, I64), ir.Constant(I64, 9)), e.and_(page, ir.Constant(I64, 511)))
         return e.load_at(e.at(code, 4 * CHUNKS), e.shl(at, ir.Constant(I64, 2)), I32)
 
 
 class RegionFunction(DeviceFunction):
-    """A region, whose variables are its own."""
+    """A region, whose variables are among the words at hand."""
 
     def __init__(self, module: ir.Module, name: str, emitter: type[Emitter]) -> None:
-        self._begin(module, REGION, name, "internal", emitter)
-        self.state, self.vars = self.fn.args
-        self.context = self.vars
-        self._load_variables()
+        e = self._begin(module, REGION, name, "internal", emitter)
+        self.state, self.registers, self.entry = self.fn.args
+        self.vars = e.at(self.registers, Own.VARIABLES)
+        self._load_variables(e)
 
     def leave_to_handler(self) -> None:
         """Return to the loop, which runs the handler of the word that the region is entered at."""
-        number = self.e.load_at(self.vars, 8 * Var.NUMBER, I64)
+        number = self.e.zext(self.e.load_at(self.vars, 8 * Var.IP, I32), I64)
         self._return(self.e.or_(number, ir.Constant(I64, PLAIN)), self.budget)

@@ -1,31 +1,23 @@
 """Memory accesses of regions: near ones, to a page that their place remembers, and far ones.
 
 A near access is a comparison and a load or store, in line. A far one calls a function that finds the page,
-makes the access and tells what to remember. In line, both take some fifty of the GPU's instructions, and what
-does not fit into its instruction cache costs more than that: only few regions have near accesses
-(`kvrm.target.cuda.plan.ALL`), and handlers none.
+makes the access and tells what to remember (`kvrm.target.cuda.far`). In line, both take some fifty of the
+GPU's instructions, and what does not fit into its instruction cache costs more than that: only few regions
+have near accesses (`kvrm.target.cuda.plan.ALL`), and handlers none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I1, I32, I64, PTR, Emitter
+from kvrm.engine.emitter import I1, I64, Emitter
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.target.cuda import memory
-from kvrm.target.cuda.abi import LOCAL_POINTER, Var, pointer
-from kvrm.target.cuda.memory import MASK, OWN, OWN_STRIDE, Access, inside, offset_of
-
-REFUSED, DONE = 0, 1
-"""What a far access returns, or else where its page begins, plus 1 if the page is the lane's own."""
-WORD = 8
-"""Bytes of what goes in registers to a far access and back."""
-ARGUMENTS = [LOCAL_POINTER, I64]
-"""Of a far access: the lane's variables, the address. What is larger than a word goes through memory."""
-RETURNS_WORD = ir.LiteralStructType([I64, I64])
+from kvrm.target.cuda import far, memory
+from kvrm.target.cuda.abi import pointer
+from kvrm.target.cuda.far import DONE, REFUSED, WORD
+from kvrm.target.cuda.memory import OWN_STRIDE, inside, offset_of
 
 
 def _c(value: int) -> ir.Constant:
@@ -48,51 +40,53 @@ class Site:
 
 
 def read(
-    e: Emitter, variables: ir.Value, address: ir.Value, t: ir.Type, site: Site | None
+    e: Emitter, own: ir.Value, address: ir.Value, t: ir.Type, site: Site | None
 ) -> tuple[ir.Value, ir.Value]:
     """A little-endian `t`, and whether it was refused; without a `site` it is far."""
     if site is None:
-        status, value = _far_read(e, variables, address, t)
+        status, value = far.read(e, own, address, t)
         return value, e.icmp_unsigned("==", status, _c(REFUSED))
-    near, far, done = (e.append_basic_block(name) for name in ("near", "far", "read"))
-    unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, far))
+    near, away, done = (e.append_basic_block(name) for name in ("near", "far", "read"))
+    unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, away))
     e.position_at_end(near)
     where, stride = _place(e, address, site)
     value = memory.join(e, t, [e.load(pointer(e, p), typ=w) for p, w in memory.words(e, where, stride, t)])
     e.branch(done)
-    e.position_at_end(far)
-    status, other = _far_read(e, variables, address, t)
+    e.position_at_end(away)
+    status, other = far.read(e, own, address, t)
     _remember(e, address, status, site)
+    after = e.block
     e.branch(done)
     e.position_at_end(done)
-    return _either(e, value, near, other, far), _refused(e, near, status, far)
+    return _either(e, value, near, other, after), _refused(e, near, status, after)
 
 
 def write(
-    e: Emitter, variables: ir.Value, address: ir.Value, value: ir.Value, site: Site | None
+    e: Emitter, own: ir.Value, address: ir.Value, value: ir.Value, site: Site | None
 ) -> tuple[ir.Value, ir.Value]:
     """Store `value`; whether it was done by a far access, and whether it was refused.
 
     A far access may give the lane its own copy of a page.
     """
     if site is None:
-        status = _far_write(e, variables, address, value)
+        status = far.write(e, own, address, value)
         return ir.Constant(I1, 1), e.icmp_unsigned("==", status, _c(REFUSED))
     t = value.type
-    near, far, done = (e.append_basic_block(name) for name in ("near", "far", "written"))
-    unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, far))
+    near, away, done = (e.append_basic_block(name) for name in ("near", "far", "written"))
+    unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, away))
     e.position_at_end(near)
     where, _ = _place(e, address, site)
     for i, (p, w) in enumerate(memory.words(e, where, _c(OWN_STRIDE), t)):
         part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, 64 * i)), w)
         e.store(part, pointer(e, p))
     e.branch(done)
-    e.position_at_end(far)
-    status = _far_write(e, variables, address, value)
+    e.position_at_end(away)
+    status = far.write(e, own, address, value)
     _remember(e, address, status, site)
+    after = e.block
     e.branch(done)
     e.position_at_end(done)
-    return _either(e, ir.Constant(I1, 0), near, ir.Constant(I1, 1), far), _refused(e, near, status, far)
+    return _either(e, ir.Constant(I1, 0), near, ir.Constant(I1, 1), after), _refused(e, near, status, after)
 
 
 def _hits(e: Emitter, address: ir.Value, size: int, site: Site) -> ir.Value:
@@ -123,139 +117,5 @@ def _either(e: Emitter, one: ir.Value, there: ir.Block, other: ir.Value, elsewhe
     return value
 
 
-def _refused(e: Emitter, near: ir.Block, status: ir.Value, far: ir.Block) -> ir.Value:
-    return e.icmp_unsigned("==", _either(e, _c(DONE), near, status, far), _c(REFUSED))
-
-
-# -- far accesses ------------------------------------------------------------------------------------------
-
-
-def _far_read(e: Emitter, variables: ir.Value, address: ir.Value, t: ir.Type) -> tuple[ir.Value, ir.Value]:
-    """What a far access returned, and the value."""
-    size = t.width // 8
-    if size <= WORD:
-        function = _function(e.module, f"far_read_{size}", RETURNS_WORD, ARGUMENTS, _read_word, size)
-        both = e.call(function, [variables, address])
-        status, word = (e.extract_value(both, i) for i in (0, 1))
-        return status, word if size == WORD else e.trunc(word, t)
-    out = _buffer(e, size)
-    function = _function(e.module, f"far_read_{size}", I64, [*ARGUMENTS, PTR], _read, size)
-    status = e.call(function, [variables, address, out])
-    return status, e.load(out, typ=t, align=16)
-
-
-def _far_write(e: Emitter, variables: ir.Value, address: ir.Value, value: ir.Value) -> ir.Value:
-    """What a far access returned."""
-    size = value.type.width // 8
-    if size <= WORD:
-        function = _function(e.module, f"far_write_{size}", I64, [*ARGUMENTS, I64], _write_word, size)
-        return e.call(function, [variables, address, value if size == WORD else e.zext(value, I64)])
-    data = _buffer(e, size)
-    e.store(value, data, align=16)
-    function = _function(e.module, f"far_write_{size}", I64, [*ARGUMENTS, PTR], _write, size)
-    return e.call(function, [variables, address, data])
-
-
-def _buffer(e: Emitter, size: int) -> ir.Value:
-    with e.goto_entry_block():
-        return memory.local_words(e, -(-size // WORD))
-
-
-def _function(
-    module: ir.Module,
-    name: str,
-    result: ir.Type,
-    arguments: list[ir.Type],
-    body: Callable[[_Far], None],
-    size: int,
-) -> ir.Function:
-    if name not in module.globals:
-        fn = ir.Function(module, ir.FunctionType(result, arguments), name)
-        fn.linkage = "internal"
-        fn.attributes.add("noinline")
-        body(_Far(fn, size))
-    return module.globals[name]
-
-
-class _Far:
-    """A far access of `size` bytes under construction."""
-
-    def __init__(self, fn: ir.Function, size: int) -> None:
-        self.e = e = Emitter(fn.append_basic_block("entry"))
-        variables, self.address, *self.data = fn.args
-        self._words = [e.load_at(variables, 8 * v, I64) for v in (Var.PARAMS, Var.TABLE, Var.LANE)]
-        self._state = e.load_at(variables, 8 * Var.STATE, PTR)
-        root = pointer(e, e.load_at(variables, 8 * Var.ROOT, I64))
-        self._access = Access(e, root, pointer(e, self._words[1]), self._words[2])
-        self._offset, self.size = offset_of(e, self.address), size
-
-    def found(self, access: str) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """Go on where the access lies in whole words of a page that it may access.
-
-        Where its first byte is, how far the next word is, and what to return. Elsewhere comes `slow`.
-        """
-        e, a = self.e, self._access
-        easy = memory.is_easy(e, self._offset, self.size) if memory.fast(self.size) else ir.Constant(I1, 0)
-        entry = a.entry(self.address)
-        own, mask = (e.load_at(entry, at, I32) for at in (OWN, MASK[access]))
-        allowed = a.bit(mask if access == "R" else e.and_(mask, own))
-        good, self.bad = e.append_basic_block("good"), e.append_basic_block("bad")
-        e.cbranch(e.and_(easy, allowed), good, self.bad)
-        e.position_at_end(good)
-        is_own = a.bit(own) if access == "R" else ir.Constant(I1, 1)
-        base, stride = a.base(entry, is_own)
-        where = e.add(base, inside(e, self._offset, stride))
-        return where, stride, e.or_(base, e.zext(is_own, I64))
-
-    def slow(self, name: str, data: ir.Value) -> ir.Value:
-        """Elsewhere: by the careful function; what to return."""
-        e = self.e
-        e.position_at_end(self.bad)
-        function = memory.slow_function(e.module, name)
-        reason = e.call(function, [self._state, *self._words, self.address, _c(self.size), data])
-        return e.select(e.icmp_unsigned("==", reason, _c(0)), _c(DONE), _c(REFUSED))
-
-
-def _read_word(far: _Far) -> None:
-    e, out, t = far.e, memory.local_words(far.e, 1), ir.IntType(8 * far.size)
-    where, _, found = far.found("R")
-    word = e.load(pointer(e, where), typ=t)
-    _return_word(e, found, word if far.size == WORD else e.zext(word, I64))
-    status = far.slow("read_slow", out)
-    _return_word(e, status, e.load(out, typ=I64))
-
-
-def _return_word(e: Emitter, status: ir.Value, word: ir.Value) -> None:
-    both = e.insert_value(ir.Constant(RETURNS_WORD, ir.Undefined), status, 0)
-    e.ret(e.insert_value(both, word, 1))
-
-
-def _read(far: _Far) -> None:
-    e, out = far.e, far.data[0]
-    where, stride, found = far.found("R")
-    for i in range(far.size // WORD):
-        e.store_at(e.load(pointer(e, where), typ=I64), out, WORD * i)
-        where = e.add(where, stride)
-    e.ret(found)
-    e.ret(far.slow("read_slow", out))
-
-
-def _write_word(far: _Far) -> None:
-    e, data = far.e, memory.local_words(far.e, 1)
-    where, _, found = far.found("W")
-    value = far.data[0]
-    e.store(value if far.size == WORD else e.trunc(value, ir.IntType(8 * far.size)), pointer(e, where))
-    e.ret(found)
-    with e.goto_block(far.bad):
-        e.store(value, data)
-    e.ret(far.slow("write_slow", data))
-
-
-def _write(far: _Far) -> None:
-    e, data = far.e, far.data[0]
-    where, stride, found = far.found("W")
-    for i in range(far.size // WORD):
-        e.store(e.load_at(data, WORD * i, I64), pointer(e, where))
-        where = e.add(where, stride)
-    e.ret(found)
-    e.ret(far.slow("write_slow", data))
+def _refused(e: Emitter, near: ir.Block, status: ir.Value, after: ir.Block) -> ir.Value:
+    return e.icmp_unsigned("==", _either(e, _c(DONE), near, status, after), _c(REFUSED))

@@ -8,6 +8,7 @@ import logging
 import time
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +24,26 @@ from kvrm.isa.decoder import decode_many
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
 from kvrm.target.cuda import kernel
-from kvrm.target.cuda.abi import CHUNKS, Param
+from kvrm.target.cuda.abi import CHUNKS, OWN_WORDS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.memory import CHUNK
+from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.ptx import compile_ptx
 
 log = logging.getLogger("kvrm")
 
-REGISTERS = 64
-"""Registers that a thread may use: more would leave fewer warps on a multiprocessor (docs/cuda.md)."""
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Threads of a block of `run`, and the device's registers that each may use (docs/cuda.md)."""
+
+    threads: int
+    registers: int
+
+
+INTERPRETED, ALONE, TOGETHER = Shape(128, 64), Shape(256, 128), Shape(512, 128)
+"""Without regions; with regions, each warp choosing by itself what it runs, or all of a block together."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
 LARGEST_CACHE = 512 << 20
@@ -68,9 +79,12 @@ class Code:
             if allocates(features, definition_of(v[0]).feature or "")
         ]
         self.regions = list(regions)
+        self._shape = (ALONE if fits(regions) else TOGETHER) if regions else INTERPRETED
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
         self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
+        self._shared = 8 * OWN_WORDS * self._shape.threads if regions else 0
+        self.kernels["run"].allow_shared(self._shared)
         self._loader = native.Loader()
         self._loader.load(host)
         words = [ctypes.c_uint64] * 5
@@ -90,7 +104,7 @@ class Code:
 
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
-        parts = [native.fingerprint(), self._gpu.arch, REGISTERS, self.variants]
+        parts = [native.fingerprint(), self._gpu.arch, self._shape.registers, self.variants]
         stamp = repr([*parts, [region.key for region in self.regions]]).encode()
         name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
         path = cache.versioned_directory("cuda", cache.source_hash()) / name
@@ -102,13 +116,19 @@ class Code:
             staged = kernel.stage(self.variants, self.regions)
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
-            cubin, host = self._gpu.compile(ptx, REGISTERS), native.compile_object(staged.host)
+            cubin = self._gpu.compile(ptx, self._shape.registers)
+            host = native.compile_object(staged.host)
             data = staged.handlers.to_bytes(8, "little") + len(cubin).to_bytes(8, "little") + cubin + host
             cache.write_checked(path, data)
             cache.shrink(path.parent, "*", LARGEST_CACHE)
             log.info("compiled it in %.1f s", time.perf_counter() - began)
         handlers, size = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
         return data[16 : 16 + size], data[16 + size :], handlers
+
+    def run(self, lanes: int, arguments: Sequence[int]) -> None:
+        """Queue a launch for so many lanes."""
+        threads = self._shape.threads
+        self.kernels["run"].launch(-(-lanes // threads), threads, arguments, self._shared)
 
     def _ids(self) -> Ids:
         """Of each slot, the number of what runs there, and of its handler."""

@@ -199,15 +199,31 @@ class Kernel:
         self.registers = self._attribute(kinds.CU_FUNC_ATTRIBUTE_NUM_REGS)
         self.stack_bytes = self._attribute(kinds.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
 
+    def allow_shared(self, size: int) -> None:
+        """Launches may give a block that many bytes of shared memory."""
+        kind = self._device._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._device._call(self._device._cu.cuFuncSetAttribute, self._handle, kind, size)
+
     def _attribute(self, kind: Any) -> int:
         return int(self._device._call(self._device._cu.cuFuncGetAttribute, kind, self._handle))
 
-    def launch(self, blocks: int, threads: int, arguments: Sequence[int]) -> None:
-        """Queue the kernel; arguments are 64-bit words."""
+    def launch(self, blocks: int, threads: int, arguments: Sequence[int], shared: int = 0) -> None:
+        """Queue the kernel; arguments are 64-bit words. A block gets `shared` bytes more than it declares."""
         d, words = self._device, np.array(arguments, np.uint64)
         pointers = np.array([words.ctypes.data + 8 * i for i in range(len(arguments))], np.uint64)
         d._call(
-            d._cu.cuLaunchKernel, self._handle, blocks, 1, 1, threads, 1, 1, 0, 0, pointers.ctypes.data, 0
+            d._cu.cuLaunchKernel,
+            self._handle,
+            blocks,
+            1,
+            1,
+            threads,
+            1,
+            1,
+            shared,
+            0,
+            pointers.ctypes.data,
+            0,
         )
 
 

@@ -6,7 +6,8 @@ where their ways do. Handlers are inlined into the loop, or called if they are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -25,17 +26,24 @@ from kvrm.target.cuda.abi import (
     AGAIN,
     GROUP,
     LOCAL_POINTER,
+    OWN_WORDS,
     PLAIN,
     PLAIN_ID,
+    REGISTER_WORDS,
+    SHARED_POINTER,
     STATE_WORDS,
     STOPPED,
     VAR_WORDS,
     DeviceFunction,
+    Module,
+    Own,
     Param,
     Var,
     pointer,
+    shared,
+    shared_words,
 )
-from kvrm.target.cuda.plan import ALL
+from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
 from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
@@ -62,7 +70,7 @@ class Staged:
 
 def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind."""
-    device, host = ir.Module(name="kernel"), ir.Module(name="decoders")
+    device, host = Module(SHARED_POINTER if regions else LOCAL_POINTER), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = _fixed(device)
     decoders: list[ir.Function] = []
@@ -80,18 +88,19 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = ()) -> Staged
         if "noinline" not in function.attributes:
             function.attributes.add("alwaysinline" if size <= LARGEST_INLINED else "noinline")
     handlers = len(functions)
-    few = sum(region.size for region in regions) < ALL
+    small = fits(regions)
     entered = [
-        (_region(device, f"region{k}", region, few), len(region.order())) for k, region in enumerate(regions)
+        (_region(device, f"region{k}", region, small), len(region.order()))
+        for k, region in enumerate(regions)
     ]
-    _kernel(device, functions, entered)
+    _kernel(device, functions, entered, by_block=not small)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
 
 
-def _region(module: ir.Module, name: str, region: Region, near: bool) -> ir.Function:
-    made = DeviceRegion(module, name, region, near)
+def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Function:
+    made = DeviceRegion(module, name, region, alone)
     made.build()
     for attribute in ("noinline", "convergent"):
         made.function.attributes.add(attribute)
@@ -99,14 +108,14 @@ def _region(module: ir.Module, name: str, region: Region, near: bool) -> ir.Func
 
 
 def _handler(
-    module: ir.Module, name: str, d: Definition, statics: Sequence[int], number: int, near: bool
+    module: Module, name: str, d: Definition, statics: Sequence[int], number: int, near: bool
 ) -> DeviceStage:
     made = DeviceStage(module, name, number, near)
     made.build(d, statics)
     return made
 
 
-def _fixed(module: ir.Module) -> list[ir.Function]:
+def _fixed(module: Module) -> list[ir.Function]:
     out = []
     for name, reason in (
         ("missing", Reason.HANDLER),
@@ -125,45 +134,47 @@ def _fixed(module: ir.Module) -> list[ir.Function]:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What a thread keeps of its lane: its state, its variables, and a copy of them for others.
+    """What a thread keeps of its lane: its state, its variables, its words at hand.
 
-    What others may have the address of would not be kept in registers. The last two are the addresses of
-    state and copy among those of the thread's own memory.
+    Those have a copy of the variables for others: what others may have the address of would not be kept in
+    registers.
     """
 
     state: ir.Value
     variables: ir.Value
-    shared: ir.Value
-    local_state: ir.Value
-    local_shared: ir.Value
+    own: ir.Value
 
     def call(self, e: Emitter, handler: ir.Function, arguments: list[ir.Value]) -> None:
         """Run a handler."""
         inlined = "alwaysinline" in handler.attributes
-        if not inlined:
-            _copy_words(e, self.variables, self.shared, VAR_WORDS)
-        variables = self.variables if inlined else self.shared
-        e.call(handler, [self.state, variables, *arguments, self.local_shared])
-        if not inlined:
-            _copy_words(e, self.shared, self.variables, VAR_WORDS)
+        if inlined:
+            e.call(handler, [self.state, self.variables, *arguments, self.own])
+            return
+        with self._copied(e) as copy:
+            e.call(handler, [self.state, e.addrspacecast(copy, PTR), *arguments, self.own])
 
-    def enter(self, e: Emitter, region: ir.Function, entry: ir.Value, number: ir.Value) -> None:
-        """Run a region from the block with the number `entry` on, whose slot has that number."""
-        e.store_at(entry, self.shared, 8 * Var.ENTRY)
-        e.store_at(number, self.shared, 8 * Var.NUMBER)
-        _copy_words(e, self.variables, self.shared, VAR_WORDS)
-        e.call(region, [self.local_state, self.local_shared])
-        _copy_words(e, self.shared, self.variables, VAR_WORDS)
+    def enter(self, e: Emitter, region: ir.Function, entry: ir.Value) -> None:
+        """Run a region from the block with the number `entry` on."""
+        with self._copied(e):
+            e.call(region, [e.addrspacecast(self.state, LOCAL_POINTER), self.own, entry])
+
+    @contextmanager
+    def _copied(self, e: Emitter) -> Iterator[ir.Value]:
+        copy = e.at(self.own, Own.VARIABLES)
+        _copy_words(e, self.variables, copy, VAR_WORDS)
+        yield copy
+        _copy_words(e, copy, self.variables, VAR_WORDS)
 
 
 Entered = Sequence[tuple[ir.Function, int]]
 """Functions of regions, and how many blocks they are entered at."""
 
 
-def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered) -> None:
+def _kernel(module: Module, handlers: Sequence[ir.Function], regions: Entered, by_block: bool) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
-    If it is 0, only those run that are to go on with what is left of an earlier grant.
+    If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
+    warps of a block run the same slot at a time, so that they share what the instruction cache has of it.
     """
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64]), "run")
     fn.calling_convention = "ptx_kernel"
@@ -172,27 +183,20 @@ def _kernel(module: ir.Module, handlers: Sequence[ir.Function], regions: Entered
     begin, loop, done, end = (e.append_basic_block(n) for n in ("begin", "loop", "done", "end"))
     e.cbranch(thread.group_exists, begin, end)
     e.position_at_end(begin)
-    state, variables = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS)
-    _copy_state(e, pointer(e, thread.state), state, load=True)
+    state, variables, own = _words(e, layout.STATE_BYTES // 8), _words(e, VAR_WORDS), _own(e)
+    _copy_state(e, pointer(e, thread.state), state, own, load=True)
     runs = _start(e, thread, state, variables, grant)
-    shared = _words(e, max(Var) + 1)
     root, code = (e.load_at(thread.params, 8 * p, I64) for p in (Param.ROOT, Param.CODE))
-    constants = (params, thread.table, thread.lane, root, code, state)
-    for word, value in zip(range(Var.PARAMS, Var.ENTRY), constants, strict=True):
-        e.store_at(value, shared, 8 * word)
+    for offset, value in zip(Own, (thread.table, root, code, params, state), strict=False):
+        e.store_at(value, own, offset)
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
-    lane = Lane(
-        state,
-        variables,
-        shared,
-        e.addrspacecast(state, LOCAL_POINTER),
-        e.addrspacecast(shared, LOCAL_POINTER),
-    )
+    lane = Lane(state, variables, own)
+    round_ = _begin_rounds(e, thread) if by_block else None
     e.branch(loop)
     e.position_at_end(loop)
-    _loop(e, handlers, regions, lane, slots, loop, done)
+    _loop(e, handlers, regions, lane, slots, round_, loop, done)
     e.position_at_end(done)
-    _end(e, thread, state, variables, runs)
+    _end(e, thread, lane, runs)
     e.branch(end)
     e.position_at_end(end)
     e.ret_void()
@@ -227,15 +231,19 @@ def _loop(
     regions: Entered,
     lane: Lane,
     slots: ir.Value,
+    round_: Rounds | None,
     loop: ir.Block,
     done: ir.Block,
 ) -> None:
     look, run, other = (e.append_basic_block(n) for n in ("look", "run", "other"))
     mine = e.load_at(lane.variables, 8 * Var.IP, I32)
-    least = _least(e, mine)
+    least = _least(e, mine) if round_ is None else round_.choose(e, lane.own, mine)
     e.cbranch(e.icmp_unsigned("==", least, ir.Constant(I32, STOPPED)), done, look).set_weights(list(UNLIKELY))
     e.position_at_end(look)
-    least, mine = _choose(e, lane.state, mine, least)
+    if round_ is None:
+        least, mine = _choose(e, lane.own, mine, least)
+    else:
+        mine = _only(e, mine, least)
     # loaded before lanes part, so that all of them load the same
     number = e.zext(e.and_(least, ir.Constant(I32, PLAIN - 1)), I64)
     plain = e.icmp_unsigned("!=", e.and_(least, ir.Constant(I32, PLAIN)), ir.Constant(I32, 0))
@@ -261,7 +269,7 @@ def _loop(
         for k in range(first, first + blocks):
             switch.add_case(ir.Constant(I32, k), case)
         e.position_at_end(case)
-        lane.enter(e, region, e.sub(which, ir.Constant(I64, first)), number)
+        lane.enter(e, region, e.trunc(e.sub(which, ir.Constant(I64, first)), I32))
         e.branch(loop)
         first += blocks
     e.position_at_end(other)
@@ -273,7 +281,59 @@ def _least(e: Emitter, value: ir.Value) -> ir.Value:
     return e.external("llvm.nvvm.redux.sync.umin", I32, value, ALL_LANES)
 
 
-def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _only(e: Emitter, mine: ir.Value, chosen: ir.Value) -> ir.Value:
+    """The lane's own number if it is the chosen one, else STOPPED; the optimiser does not know that."""
+    own = e.select(e.icmp_unsigned("==", mine, chosen), mine, ir.Constant(I32, STOPPED))
+    return e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [own], side_effect=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How the warps of a block choose a slot together, as `_choose`, by three words that they share.
+
+    In each round the least is found in one word; once all are there, the word of the round before is free.
+    """
+
+    words: ir.Value
+    at: ir.Value
+    first: ir.Value
+
+    def choose(self, e: Emitter, own: ir.Value, mine: ir.Value) -> ir.Value:
+        """The slot that is next in the block, the same for all; STOPPED if no lane of it runs."""
+        stopped, three = ir.Constant(I32, STOPPED), ir.Constant(I64, 24)
+        depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(own, 8 * layout.SP, I32))
+        deepest = _least(e, depth)
+        slot = _least(e, e.select(e.icmp_unsigned("<=", depth, deepest), mine, stopped))
+        key = e.or_(e.shl(e.zext(deepest, I64), ir.Constant(I64, 32)), e.zext(slot, I64))
+        now = e.load(self.at, typ=I64)
+        with e.if_then(self.first):
+            e.atomic_rmw("umin", e.at(self.words, now), key, "monotonic")
+        e.external("llvm.nvvm.barrier.cta.sync.all", ir.VoidType(), ir.Constant(I32, 0))
+        chosen = e.trunc(e.load(e.at(self.words, now), typ=I64), I32)
+        following, before = (
+            e.select(e.icmp_unsigned(">=", moved, three), e.sub(moved, three), moved)
+            for moved in (e.add(now, ir.Constant(I64, 8)), e.add(now, ir.Constant(I64, 16)))
+        )
+        with e.if_then(self.first):
+            e.store(ir.Constant(I64, -1), e.at(self.words, before))
+        e.store(following, self.at)
+        return chosen
+
+
+def _begin_rounds(e: Emitter, thread: Thread) -> Rounds:
+    """Make the words, before any warp of the block chooses."""
+    words = e.addrspacecast(shared(e.module, "rounds", 3), PTR)
+    with e.goto_entry_block():
+        at = e.alloca(I64)
+    e.store(ir.Constant(I64, 0), at)
+    for word in range(3):
+        e.store_at(ir.Constant(I64, -1), words, 8 * word)
+    e.external("llvm.nvvm.barrier.cta.sync.all", ir.VoidType(), ir.Constant(I32, 0))
+    lane = e.trunc(thread.lane, I32)
+    return Rounds(words, at, e.icmp_unsigned("==", lane, _least(e, lane)))
+
+
+def _choose(e: Emitter, own: ir.Value, mine: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Which slot runs, and the lane's own number, or STOPPED if it waits whatever that is.
 
     If lanes are not all at one slot, those are first that are deepest in calls, as the stack pointer tells:
@@ -285,7 +345,7 @@ def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tup
     before, apart, go = e.block, e.append_basic_block("apart"), e.append_basic_block("go")
     e.cbranch(together, go, apart)
     e.position_at_end(apart)
-    depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(state, 8 * layout.SP, I32))
+    depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(own, 8 * layout.SP, I32))
     candidate = e.select(e.icmp_unsigned("<=", depth, _least(e, depth)), mine, stopped)
     of_candidates = _least(e, candidate)
     e.branch(go)
@@ -297,14 +357,22 @@ def _choose(e: Emitter, state: ir.Value, mine: ir.Value, least: ir.Value) -> tup
     return chosen, own
 
 
+def _own(e: Emitter) -> ir.Value:
+    """The thread's words at hand."""
+    if e.module.own == SHARED_POINTER:
+        return shared_words(e)
+    return e.addrspacecast(_words(e, OWN_WORDS), e.module.own)
+
+
 def _words(e: Emitter, count: int) -> ir.Value:
     """Words of the thread's own; only those that the entry block makes become registers."""
     with e.goto_entry_block():
         return memory.local_words(e, count)
 
 
-def _end(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, runs: ir.Value) -> None:
+def _end(e: Emitter, t: Thread, lane: Lane, runs: ir.Value) -> None:
     """Write a lane's state back, and count."""
+    state, variables = lane.state, lane.variables
     left = e.zext(e.load_at(variables, 8 * Var.BUDGET, I32), I64)
     facets = [e.load_at(variables, 8 * (Var.FLAGS + i), I64) for i in range(4)]
     for i, flag in enumerate(flags.read(e, facets)):
@@ -317,7 +385,7 @@ def _end(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, runs: ir.V
         before, after = (_retired(e, *at) for at in ((pointer(e, t.state), GROUP), (state, 1)))
         for i, value in enumerate((used_up, e.sub(after, before))):
             e.atomic_rmw("add", e.at(counters, 8 * i), value, "monotonic")
-        _copy_state(e, pointer(e, t.state), state, load=False)
+        _copy_state(e, pointer(e, t.state), state, lane.own, load=False)
 
 
 def _retired(e: Emitter, state: ir.Value, stride: int) -> ir.Value:
@@ -331,10 +399,16 @@ def _copy_words(e: Emitter, source: ir.Value, to: ir.Value, count: int) -> None:
         e.store_at(e.load_at(source, 8 * i, I64), to, 8 * i)
 
 
-def _copy_state(e: Emitter, base: ir.Value, state: ir.Value, load: bool) -> None:
-    with e.repeat(STATE_WORDS) as i:
-        there, here = e.at(base, e.shl(i, ir.Constant(I64, 8))), e.at(state, e.shl(i, ir.Constant(I64, 3)))
-        e.store(e.load(there if load else here, typ=I64), here if load else there)
+def _copy_state(e: Emitter, base: ir.Value, state: ir.Value, own: ir.Value, load: bool) -> None:
+    """Between device memory, where words of lanes lie side by side, and where a lane has them that runs."""
+    for to, first, end in ((own, 0, REGISTER_WORDS), (state, REGISTER_WORDS, STATE_WORDS)):
+        with e.repeat(end - first) as i:
+            word = e.add(i, ir.Constant(I64, first))
+            there, here = (
+                e.at(base, e.shl(word, ir.Constant(I64, 8))),
+                e.at(to, e.shl(word, ir.Constant(I64, 3))),
+            )
+            e.store(e.load(there if load else here, typ=I64), here if load else there)
 
 
 def _predecode(module: ir.Module, decoders: Sequence[ir.Function]) -> None:

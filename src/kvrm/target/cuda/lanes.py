@@ -108,9 +108,9 @@ class DeviceLanes:
         self._counters.write(counters)
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
-        self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, grant])
+        self._code.run(self._padded, [self._params.address, grant])
         while self._refused_for_want_of_pages(AGAIN) or self._asked():
-            self._code.kernels["run"].launch(self._blocks, THREADS, [self._params.address, 0])
+            self._code.run(self._padded, [self._params.address, 0])
         gpu.record(ended)
         going, retired = self._counters.read(counters)
         return gpu.seconds(began, ended), int(going), int(retired)
@@ -148,24 +148,26 @@ class DeviceLanes:
         self._column.write(values)
         self._launch("put_column", offset, 0, self._column.address)
 
-    def get(self, offset: int) -> Words:
-        """The word at an offset of every lane's state."""
+    def get(self, offset: int, out: Words | None = None) -> Words:
+        """The word at an offset of every lane's state, in `out` if that is given."""
         self._launch("get_column", offset, 0, self._column.address)
-        return self._column.read(np.empty(self._lanes, np.uint64))  # type: ignore[no-any-return]
+        out = np.empty(self._lanes, np.uint64) if out is None else out
+        return self._column.read(out)  # type: ignore[no-any-return]
 
-    def outcome(self) -> tuple[Bytes, Words, Words]:
-        """Of every lane, why it stopped (`Reason`), its retired count and its pc."""
-        n, buffer = self._lanes, self._outcome
-        pcs_at, reasons_at = 8 * self._padded, 16 * self._padded
-        self._launch("outcome", buffer.address + reasons_at, buffer.address, buffer.address + pcs_at)
-        retired, pcs, reasons = np.empty(n, np.uint64), np.empty(n, np.uint64), np.empty(n, np.uint8)
-        buffer.read(retired)
-        return buffer.read(reasons, reasons_at), retired, buffer.read(pcs, pcs_at)
+    def reasons(self) -> Bytes:
+        """Why every lane stopped (`Reason`); also readies `outcome`."""
+        buffer, pcs_at, at = self._outcome, 8 * self._padded, 16 * self._padded
+        self._launch("outcome", buffer.address + at, buffer.address, buffer.address + pcs_at)
+        return buffer.read(np.empty(self._lanes, np.uint8), at)  # type: ignore[no-any-return]
 
-    def memory(self, start: int, stop: int) -> Bytes:
-        """Guest memory, lanes x bytes; zeros where nothing is mapped."""
-        rows = np.empty((self._lanes, stop - start), np.uint8)
-        return self.collect(start, stop).read(rows)  # type: ignore[no-any-return]
+    def outcome(self, retired: Words, pcs: Words) -> None:
+        """Fill in every lane's retired count and pc."""
+        self._outcome.read(retired)
+        self._outcome.read(pcs, 8 * self._padded)
+
+    def memory(self, start: int, stop: int, out: Bytes) -> Bytes:
+        """Guest memory in `out`, lanes x bytes; zeros where nothing is mapped."""
+        return self.collect(start, stop).read(out)  # type: ignore[no-any-return]
 
     def collect(self, start: int, stop: int) -> Buffer:
         """The same on the device."""

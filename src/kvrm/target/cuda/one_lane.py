@@ -85,7 +85,7 @@ class OneLane:
         self._code = code
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
-        code.kernels["run"].launch(1, GROUP, [self._params.address, budget])
+        code.run(1, [self._params.address, budget])
         gpu.record(ended)
         self._state.read(block)
         for i, word in enumerate(block[: layout.TABLE_OFFSET // 8, 0].tolist()):

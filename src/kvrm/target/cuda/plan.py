@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 
 ENOUGH = 0.003
 """The part of a path that may stay interpreted."""
-LARGEST = 400
-"""Instructions of a region, but for those that run about as often as its hottest block."""
-AS_OFTEN = 0.9
+LARGEST = 40
+"""Instructions of a region, if there must be several: lanes of a block run one of them at a time."""
 ALL = 1000
-"""Instructions of all regions, about. The GPU waits for code that is not in its instruction cache; it has the
-interpreter's code there more often than that of regions that are run now and then."""
+"""Instructions of all regions that the GPU's instruction cache has room for, about."""
+MOST = 400
+"""Regions."""
 MOST_TARGETS = 16
 """Of an indirect branch: to leave a region takes longer than to look for a block in it."""
 RAREST = 0.001
@@ -32,11 +32,11 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
     for one, others in paths.edges.items():
         for other, times in others.items():
             before.setdefault(other, Counter())[one] = times
+    largest = ALL if _size(paths, weights, enough) <= ALL else LARGEST
     taken: set[int] = set()
     out: list[Region] = []
-
-    while sum(weights.values()) > enough and sum(r.size for r in out) < ALL:
-        starts = _around(max(weights, key=weights.__getitem__), paths, before, taken)
+    while sum(weights.values()) > enough and len(out) < MOST:
+        starts = _around(max(weights, key=weights.__getitem__), paths, before, taken, largest)
         outside = {pc: sum(n for p, n in before.get(pc, {}).items() if p not in starts) for pc in starts}
         taken |= starts
         out.append(paths.region(max(sorted(starts), key=outside.__getitem__), starts, everywhere=True))
@@ -45,7 +45,25 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
     return out
 
 
-def _around(start: int, paths: Paths, before: dict[int, Counter[int]], taken: Set[int]) -> set[int]:
+def fits(regions: Sequence[Region]) -> bool:
+    """Whether the GPU's instruction cache has room for regions, about."""
+    return sum(region.size for region in regions) < ALL
+
+
+def _size(paths: Paths, weights: dict[int, int], rest: float) -> int:
+    """Instructions of the fewest blocks that have all of the weight but `rest`."""
+    left, size = sum(weights.values()), 0
+    for pc in sorted(weights, key=weights.__getitem__, reverse=True):
+        if left <= rest:
+            break
+        left -= weights[pc]
+        size += paths.size(pc)
+    return size
+
+
+def _around(
+    start: int, paths: Paths, before: dict[int, Counter[int]], taken: Set[int], largest: int
+) -> set[int]:
     """A block and those that control passes to and from most often, up to a size."""
     inside: set[int] = set()
     size, work = 0, [(0, start)]
@@ -55,8 +73,7 @@ def _around(start: int, paths: Paths, before: dict[int, Counter[int]], taken: Se
         if pc in inside or pc in taken or paths.block(pc) is None:
             continue
         size += paths.size(pc)
-        most = ALL if -times >= AS_OFTEN * hottest else LARGEST
-        if inside and (size > most or -times < RAREST * hottest):
+        if inside and (size > largest or -times < RAREST * hottest):
             break
         inside.add(pc)
         for edges in (paths.edges, before):

@@ -11,7 +11,6 @@ the meeting, those out too; nothing depends on who is there, so nobody is waited
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -22,11 +21,13 @@ from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
+from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.stage import RegionStage
 from kvrm.target.cuda import access
 from kvrm.target.cuda.abi import PLAIN, RegionFunction, Var
 from kvrm.target.cuda.access import Site
 from kvrm.target.cuda.flow import in_flow_order
+from kvrm.target.cuda.registers import DeviceRegisters, RegistersInMemory
 from kvrm.values import Bits, bits
 
 SITES = {"R": 4, "W": 2}
@@ -42,20 +43,19 @@ def _c(value: int) -> ir.Constant:
 
 
 class DeviceRegion(RegionStage):
-    """A region on the device. With `near`, places that access memory remember their pages.
+    """A region on the device.
 
-    Places with the same address registers share what they remember.
+    If it is `alone`, registers live in SSA, and places that access memory remember their pages: those with
+    the same address registers share what they remember. Otherwise registers are in memory between blocks.
     """
 
     _f: RegionFunction
 
-    def __init__(self, module: ir.Module, name: str, region: Region, near: bool) -> None:
+    def __init__(self, module: ir.Module, name: str, region: Region, alone: bool) -> None:
+        self._alone = alone
         super().__init__(module, name, region)
         slot = self._registers.slot
-        flags: dict[str, int] = {"flags_kind": Var.KIND, "flags_x": Var.X, "flags_y": Var.Y}
-        flags |= {f"flags_{i}": Var.FLAGS + i for i in range(4)}
-        self._registers.lazy_flags = LazyFlags(self.e, partial(self._word, flags), self._f.flags)
-        self._target = self._at(Var.TARGET)
+        self._registers.lazy_flags = LazyFlags(self.e, self._flags_word, self._f.flags)
         self._following, self._chosen, self._waiting = (
             slot(k, I32) for k in ("following", "chosen", "waiting")
         )
@@ -67,23 +67,13 @@ class DeviceRegion(RegionStage):
         self._sites = {
             kind: [
                 Site(slot(f"page{kind}{i}", I64), slot(f"base{kind}{i}", I64))
-                for i in range(number if near else 0)
+                for i in range(number if alone else 0)
             ]
             for kind, number in SITES.items()
         }
         for site in chain.from_iterable(self._sites.values()):
             site.forget(self.e)
         self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
-
-    def _at(self, word: int) -> ir.Value:
-        return self.e.at(self._f.vars, 8 * word)
-
-    def _word(self, words: dict[str, int], name: str, t: ir.Type, first: ir.Value | None = None) -> ir.Value:
-        """A variable in memory: few blocks need it, and it would take a register in all."""
-        where = self._at(words[name])
-        if first is not None:
-            self.e.store(first, where)
-        return where
 
     @property
     def function(self) -> ir.Function:
@@ -92,6 +82,16 @@ class DeviceRegion(RegionStage):
 
     def _function(self, module: ir.Module, name: str) -> Function:
         return RegionFunction(module, name, RegionEmitter)
+
+    def _flags_word(self, name: str, t: ir.Type, first: ir.Value) -> ir.Value:
+        """Facets are in memory: few blocks need them, and they would take registers in all."""
+        if name[-1].isdigit():
+            return self.e.at(self._f.vars, 8 * (Var.FLAGS + int(name[-1])))
+        return self._registers.slot(name, t, first)
+
+    def _make_registers(self, widths: dict[int, int]) -> Registers:
+        kind = DeviceRegisters if self._alone else RegistersInMemory
+        return kind(self, self.e, self.state, widths, self._f.registers)
 
     # -- control flow ----------------------------------------------------------------------------------------
     def _start(self) -> None:
@@ -103,7 +103,7 @@ class DeviceRegion(RegionStage):
         e.position_at_end(few)
         self._refuse()
         e.position_at_end(enough)
-        entry = e.load_at(self._f.vars, 8 * Var.ENTRY, I32)
+        entry = self._f.entry
         for slot in (self._following, self._chosen):
             e.store(entry, slot)
         e.branch(self._meeting)
@@ -201,12 +201,8 @@ class DeviceRegion(RegionStage):
     def _edge(self, pc: int) -> None:
         """Leave a loop in one of several turns: those who stay go on to the last."""
         self._ahead = [pc] if pc in self._heads else []
-        number = self._number_of(pc)
-        self._gone.add(number)
-        if number == OUT:
-            self._leave_for(pc)
-        else:
-            self._wait(_c(number))
+        self._gone.add(self._number_of(pc))
+        self._go(pc, self._before, {-1})
 
     def _leave_for(self, pc: int) -> None:
         self.e.store(ir.Constant(I64, pc), self._target)
@@ -272,7 +268,7 @@ class DeviceRegion(RegionStage):
         """Through the group's entries."""
         where = self.value(address)
         self.settle()
-        value, refused = access.read(self.e, self._f.vars, where, ir.IntType(n), self._site("R"))
+        value, refused = access.read(self.e, self._f.registers, where, ir.IntType(n), self._site("R"))
         self._leave_if(refused)
         return self._wrap(value, n)
 
@@ -288,7 +284,7 @@ class DeviceRegion(RegionStage):
 
     def _write(self, address: ir.Value, value: ir.Value) -> None:
         e = self.e
-        far, refused = access.write(e, self._f.vars, address, value, self._site("W"))
+        far, refused = access.write(e, self._f.registers, address, value, self._site("W"))
         if self._sites["R"]:
             with e.if_then(far, likely=False):
                 for site in self._sites["R"]:

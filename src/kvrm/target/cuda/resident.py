@@ -1,9 +1,9 @@
 """System calls in the kernel: what the code of each is written with, and the one function that chooses.
 
-`resident(state, params, retired)` does the call that the registers ask for, exactly as `kvrm.linux.calls`
-would, or nothing: then the lane goes to the CPU, which does it. What a call changes is in the lane's own
-words (`Word`), in its buffers, and in its log, from which `kvrm.target.cuda.process` makes a process on the
-CPU.
+`resident(state, registers, params, retired)` does the call that the registers ask for, exactly as
+`kvrm.linux.calls` would, or nothing: then the lane goes to the CPU, which does it. What a call changes is in
+the lane's own words (`Word`), in its buffers, and in its log, from which `kvrm.target.cuda.process` makes a
+process on the CPU.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NOT_HERE, UNANSWERED = 1 << 63, (1 << 63) + 1
 """In place of the result of a call that must be done on the CPU, and of one that has asked the host."""
 LARGEST = 1 << 26
 """Bytes of the largest range of addresses that a call changes here."""
-BUILDS = ir.FunctionType(I64, [PTR, I64, I64])
-"""Arguments: state, parameters, instructions retired."""
+BUILDS = ir.FunctionType(I64, [PTR, PTR, I64, I64])
+"""Arguments: state, general registers, parameters, instructions retired."""
 SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED = (1 << i for i in range(5))
 """Bits of what pages are: mapped, not mapped, not zeros before they are written, code, not writable."""
 MAP, KEEP = 4, 8
@@ -54,14 +54,14 @@ class Call:
         self.fn = ir.Function(module, BUILDS, name)
         self.fn.linkage = "internal"
         self.e = Emitter(self.fn.append_basic_block("entry"))
-        self.state, self.block, self.retired = self.fn.args
+        self.state, self.registers, self.block, self.retired = self.fn.args
         self.thread = Thread(self.e, self.block)
         self._process = pointer(self.e, self.e.load_at(self.thread.params, 8 * Param.PROCESS, I64))
 
     # -- values ----------------------------------------------------------------------------------------------
     def x(self, number: int, kind: str = "n") -> ir.Value:
         """An argument; i is signed and u unsigned 32 bits, all others 64."""
-        raw = self.e.load_at(self.state, 8 * number, I64)
+        raw = self.e.load_at(self.registers, 8 * number, I64)
         if kind == "n":
             return raw
         return (self.e.sext if kind == "i" else self.e.zext)(self.e.trunc(raw, I32), I64)
@@ -312,7 +312,7 @@ def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function
         result.add_incoming(value, block)
     c.ret_if(c.equal(result, NOT_HERE), LEAVE)
     c.ret_if(c.equal(result, UNANSWERED), ASKED)
-    e.store_at(result, c.state, 0)
+    e.store(result, c.registers)
     e.ret(const(DONE))
     return c.fn
 

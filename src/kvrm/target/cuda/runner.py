@@ -168,8 +168,7 @@ class CudaLanes(Lanes):
     def _harvest(self, job: Job, unfinished: Stop) -> None:
         """Fetch what lanes hold, and how they stopped; those that need the host go to the CPU."""
         lanes, out, start = self._device, job.outputs, np.uint64(job.snapshot.retired)
-        reasons, retired, pcs = lanes.outcome()
-        retired -= start
+        reasons = lanes.reasons()
         ends = ENDS if self._machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
         ends = ends | {Reason.BUDGET: unfinished}
         met = {int(reasons[0])}
@@ -179,18 +178,29 @@ class CudaLanes(Lanes):
             if not self._refused(int(lane), lanes.state(int(lane))):
                 reasons[lane] = Reason.CODE_WRITE
                 met.add(Reason.CODE_WRITE)
-        self._send_away(job, met - {0, *ends, Reason.MEMORY, AWAY}, reasons, pcs)
-        here = None if AWAY not in met and not job.kept else reasons != AWAY
+        leave = met - {0, *ends, Reason.MEMORY, AWAY}
+        whole = not leave and AWAY not in met and not job.kept
+
+        def room(array: npt.NDArray[T]) -> npt.NDArray[T]:
+            return array if whole else np.empty_like(array)
+
+        retired, pcs = room(out.retired), room(out.pc)
+        lanes.outcome(retired, pcs)
+        retired -= start
+        self._send_away(job, leave, reasons, pcs)
+        here = None if whole else reasons != AWAY
         out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
         for name, kept in out.registers.items():
-            columns = [lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))]
-            found = columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+            if words_of(name) == 1:
+                found = lanes.get(offset_of(name), room(kept))
+            else:
+                found = np.stack([lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))], axis=1)
             out.registers[name] = merged(here, found, kept)
         for span, rows in out.memory.items():
-            out.memory[span] = merged(here, lanes.memory(*span), rows)
+            out.memory[span] = merged(here, lanes.memory(*span, room(rows)), rows)
         for reason, stop in ends.items():
             if reason in met:
-                out.stop[reasons == reason] = stop.code
+                out.stop[... if len(met) == 1 else reasons == reason] = stop.code
         if Reason.EXIT in met:
             exited = reasons == Reason.EXIT
             out.exit_code[exited] = lanes.get(layout.ADDRESS)[exited]

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I32, I64, Emitter
+from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
 from kvrm.engine.interpreter.stage import HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
@@ -33,7 +33,7 @@ class DeviceStage(HandlerStage):
         """Through the group's entries."""
         self.touches_memory = True
         f = self._f
-        value, refused = access.read(f.e, f.context, self.value(address), ir.IntType(n), None)
+        value, refused = access.read(f.e, f.registers, self.value(address), ir.IntType(n), None)
         self._refuse_if(refused)
         return self._wrap(value, n)
 
@@ -42,7 +42,7 @@ class DeviceStage(HandlerStage):
         f, e = self._f, self._f.e
         a, v = self.value(address), self.value(value)
         with nullcontext() if condition is None else e.if_then(self.value(condition)):
-            _, refused = access.write(e, f.context, a, v, None)
+            _, refused = access.write(e, f.registers, a, v, None)
             self._refuse_if(refused)
 
     def _refuse_if(self, refused: ir.Value) -> None:
@@ -64,7 +64,9 @@ class DeviceStage(HandlerStage):
         f.fn.attributes.add("noinline")
         left = e.sub(f.budget, ir.Constant(I64, 1))
         retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)
-        verdict = e.call(resident(f.fn.module), [f.state, f.parameters(), retired])
+        verdict = e.call(
+            resident(f.fn.module), [f.state, e.addrspacecast(f.registers, PTR), f.parameters(), retired]
+        )
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
             f.advance(e.at(f.ip, SLOT))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
