@@ -12,6 +12,7 @@ import kvrm
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, execution_of
 from kvrm.neural.host import HostNetwork
+from kvrm.neural.inline import InlineNetwork
 from kvrm.neural.network import COUNT, NAME, random_weights
 from kvrm.neural.weights import load
 
@@ -184,3 +185,56 @@ class TestOnTheDevice:
             assert results.stops == {stop: 40}
             if stop is kvrm.Stop.EXIT:
                 assert results.stdout[39] == b"Hello from AArch64.\n"
+
+
+# -- asked about each instruction that runs ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_inline_changes_nothing(program: str) -> None:
+    plain, inline = run(program, None), run(program, "inline")
+    for name in ("stop", "retired", "exit_code", "stdout", "stderr", "pc"):
+        assert getattr(inline, name) == getattr(plain, name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_inline_with_random_weights_stops(seed: int) -> None:
+    """As soon as a word is misplaced, and at the same one as a policy that is asked once."""
+    flat = random_weights(seed)
+    inline, once = run("sha256", InlineNetwork(flat)), run("sha256", HostNetwork(flat).classes)
+    assert inline.stop is once.stop is kvrm.Stop.MISPLACED
+    assert (inline.retired, inline.pc, inline.message) == (once.retired, once.pc, once.message)
+
+
+def test_inline_sees_code_that_changes_at_once() -> None:
+    """Nothing is predecoded, so no IC IVAU is needed."""
+    # loop: str w2, [x3]; nop (here then add x0, x0, #5); subs x1, x1, #1; b.ne loop; svc #0
+    code = bytes.fromhex("620000b91f2003d5210400f1a1ffff54010000d4")
+    machine = bare("inline", code)
+    machine.x[0], machine.x[1], machine.x[2], machine.x[3] = 0, 2, 0x91001400, 0x1004
+    assert machine.run(max_instructions=100).stop is kvrm.Stop.SYSCALL
+    assert (machine.x[0], machine.retired) == (10, 9)
+
+
+def test_inline_stops_at_breakpoints_budgets_and_faults() -> None:
+    # 1000: add x0, x0, #1; b 0x1000
+    machine = bare("inline", bytes.fromhex("00040091ffffff17"))
+    assert machine.run(max_instructions=7).retired == 7 and machine.pc == 0x1004
+    machine.breakpoints = {0x1004}
+    assert machine.run(max_instructions=100).stop is kvrm.Stop.BREAKPOINT
+    assert (machine.retired, machine.pc, machine.x[0]) == (9, 0x1004, 47)
+    # ldr x0, [x1]; then a branch to where nothing is
+    machine = bare("inline", bytes.fromhex("200040f9"))
+    result = machine.run(max_instructions=5)
+    assert (result.stop, result.fault.address, result.retired) == (kvrm.Stop.FAULT, 5, 0)
+    machine = bare("inline", bytes.fromhex("20001fd6"))
+    result = machine.run(max_instructions=5)
+    assert (result.stop, result.retired, machine.pc) == (kvrm.Stop.FAULT, 1, 5)
+
+
+def test_inline_is_for_one_lane_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(kvrm.UsageError, match="one lane"):
+        bare("inline").fork(4)
+    device_on_host.install(monkeypatch)
+    with pytest.raises(kvrm.UsageError, match="target cpu"):
+        bare("inline", target="cuda")

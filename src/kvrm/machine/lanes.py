@@ -53,6 +53,8 @@ class Lanes(Runner[LaneResults]):
             raise UsageError(f"lanes is {lanes!r}; it takes a number, at least 1")
         if machine._outside:
             raise UsageError(f"lanes cannot share {' and '.join(machine._outside)} outside the machine")
+        if hasattr(machine.policies.get("dispatch"), "emit"):
+            raise UsageError("dispatch=inline is for one lane")
         self._machine, self._count, self._fork = machine, lanes, snapshot
         self._breakpoints = set(machine.breakpoints) if snapshot else None
         self.registers = RegisterInputs(lanes)

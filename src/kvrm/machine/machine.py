@@ -44,6 +44,8 @@ ENGINES = {
     "stress": "kvrm.engine.stress:Stress",
 }
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
+INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
+"""In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
@@ -481,9 +483,15 @@ def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -
     state, features = machine.state, machine.features
     topics, start = trace_switch()
     engines = DEVICE_ENGINES if target == "cuda" else ENGINES
-    engine: Any = _named(engines[machine.engine])(state, memory, features)
-    if policy := machine.policies.get("dispatch"):
-        engine.dispatch_by(policy)
+    policy = machine.policies.get("dispatch")
+    if hasattr(policy, "emit"):
+        if target == "cuda":
+            raise UsageError("dispatch=inline is for target cpu")
+        engine: Any = _named(INLINE)(state, memory, policy, features)
+    else:
+        engine = _named(engines[machine.engine])(state, memory, features)
+        if policy:
+            engine.dispatch_by(policy)
     if program:
         engine.prepare()
     if topics - {"sys"}:

@@ -16,7 +16,7 @@ from kvrm.engine.emitter import I8, I32, I64, Emitter
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
 from kvrm.neural.network import Floats
-from kvrm.neural.staged import emit_decision, emit_outputs
+from kvrm.neural.staged import constants, emit_decision, emit_outputs
 from kvrm.target.cuda.abi import pointer
 from kvrm.target.cuda.driver import Device
 from kvrm.target.cuda.kernel import LAYOUT, TRIPLE
@@ -76,7 +76,7 @@ def device_text(flat: Floats) -> str:
     module.triple, module.data_layout = TRIPLE, LAYOUT
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), "verify")
     fn.calling_convention = "ptx_kernel"
-    e, weights = Emitter(fn.append_basic_block("entry")), _constants(module, flat)
+    e, weights = Emitter(fn.append_basic_block("entry")), constants(module, flat, CONSTANT)
     table, result = (pointer(e, a) for a in fn.args[:2])
     start = _first_word(e, *(e.trunc(a, I32) for a in fn.args[2:]))
     top = e.shl(e.lshr(start, ir.Constant(I32, 24)), ir.Constant(I32, 24))
@@ -101,16 +101,6 @@ def device_text(flat: Floats) -> str:
         e.atomic_rmw("add", e.at(result, 8 * at), e.load(place, typ=I64), "monotonic")
     e.ret_void()
     return str(module)
-
-
-def _constants(module: ir.Module, flat: Floats) -> ir.Value:
-    """The parameters, as bits: LLVM's text would round them."""
-    t = ir.ArrayType(I32, len(flat))
-    made = ir.GlobalVariable(module, t, "weights", addrspace=CONSTANT)
-    made.linkage, made.global_constant, made.align = "internal", True, 16
-    made.initializer = ir.Constant(t, [ir.Constant(I32, int(bits)) for bits in flat.view(np.uint32)])
-    made.type = ir.PointerType(addrspace=CONSTANT)
-    return made
 
 
 def _first_word(e: Emitter, first: ir.Value, count: ir.Value) -> ir.Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,10 @@ class Counted:
 
     def __init__(self, policy: Policy) -> None:
         self._policy, self.words, self.seconds = policy, 0, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        """What an inline policy has besides."""
+        return getattr(self._policy, name)
 
     def __call__(self, words: Words) -> Classes:
         """The policy's answer."""
@@ -70,6 +75,14 @@ def _network() -> Policy:
     return HostNetwork(load(NAME, COUNT)).classes
 
 
+def _inline() -> Policy:
+    from kvrm.neural.inline import InlineNetwork
+    from kvrm.neural.network import COUNT, NAME
+    from kvrm.neural.weights import load
+
+    return InlineNetwork(load(NAME, COUNT))
+
+
 def _random() -> Policy:
     from kvrm.neural.host import HostNetwork
     from kvrm.neural.network import random_weights
@@ -82,6 +95,7 @@ POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
         "rule": lambda: rule,
         "table": _table,
         "network": _network,
+        "inline": _inline,
         "random": _random,
         "oracle": lambda: oracle,
     }

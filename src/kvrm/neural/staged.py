@@ -6,11 +6,12 @@ multiply-add of float32. That is exact arithmetic with one rounding a step, so a
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, Emitter, constant
 from kvrm.isa.execution import SIDE_BITS
-from kvrm.neural.network import SIZES, WIDTH, places
+from kvrm.neural.network import SIZES, WIDTH, Floats, places
 
 F32 = ir.FloatType()
 
@@ -40,6 +41,19 @@ def emit_decision(e: Emitter, outputs: list[ir.Value]) -> tuple[ir.Value, ir.Val
         best = e.select(greater, output, best)
         chosen = e.select(greater, constant(t, number), chosen)
     return chosen, e.fsub(best, second)
+
+
+def constants(module: ir.Module, flat: Floats, space: int = 0) -> ir.Value:
+    """The parameters as constants of a module, in an address space: a pointer to them.
+
+    They are given as bits, for LLVM's text would round them.
+    """
+    t = ir.ArrayType(I32, len(flat))
+    made = ir.GlobalVariable(module, t, "weights", addrspace=space)
+    made.linkage, made.global_constant, made.align = "internal", True, 16
+    made.initializer = ir.Constant(t, [ir.Constant(I32, int(bits)) for bits in flat.view(np.uint32)])
+    made.type = ir.PointerType(addrspace=space)
+    return made
 
 
 def loaded_again(e: Emitter, weights: ir.Value, i: ir.Value) -> ir.Value:

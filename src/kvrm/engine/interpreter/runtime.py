@@ -61,17 +61,18 @@ def _enter(module: ir.Module, start: ir.Function) -> None:
     e = Emitter(fn.append_basic_block("entry"))
     state = fn.args[0]
     again, host = e.append_basic_block("again"), e.append_basic_block("host")
-    with _default_arithmetic(e):
+    with default_arithmetic(e):
         e.branch(again)
         e.position_at_end(again)
-        _call(e, start, state, ir.Constant(PTR, None), e.load_at(state, layout.REMAINING, I64))
+        call(e, start, state, ir.Constant(PTR, None), e.load_at(state, layout.REMAINING, I64))
         answer(e, state, host)
         e.branch(again)
         e.position_at_end(host)
     e.ret_void()
 
 
-def _call(e: Emitter, handler: ir.Value, state: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
+def call(e: Emitter, handler: ir.Value, state: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
+    """Run a handler, and all that it goes on with, until something leaves."""
     nzcv = [e.trunc(e.load_at(state, layout.FLAGS_OFFSET + i, I8), I1) for i in range(4)]
     callee = handler if isinstance(handler, ir.Function) else Callee(handler, HANDLER)
     e.call(callee, [state, ip, budget, *flags.from_bits(e, *nzcv)], cconv=CONVENTION)
@@ -87,7 +88,7 @@ def _record(module: ir.Module, start: ir.Function) -> None:
     state, ips, count = fn.args
     one, zero = ir.Constant(I64, 1), ir.Constant(I64, 0)
     loop, again, done = (e.append_basic_block(name) for name in ("loop", "again", "done"))
-    with _default_arithmetic(e):
+    with default_arithmetic(e):
         entry = e.block
         e.branch(loop)
         e.position_at_end(loop)
@@ -101,10 +102,10 @@ def _record(module: ir.Module, start: ir.Function) -> None:
         at_pc, at_ip, ran = (e.append_basic_block(name) for name in ("at_pc", "at_ip", "ran"))
         e.cbranch(first, at_pc, at_ip)
         e.position_at_end(at_pc)
-        _call(e, start, state, ip, one)
+        call(e, start, state, ip, one)
         e.branch(ran)
         e.position_at_end(at_ip)
-        _call(e, e.load_at(ip, 0, PTR), state, ip, one)
+        call(e, e.load_at(ip, 0, PTR), state, ip, one)
         e.branch(ran)
         e.position_at_end(ran)
         following = e.load_at(state, layout.IP, PTR)
@@ -127,7 +128,7 @@ def _record(module: ir.Module, start: ir.Function) -> None:
 
 
 @contextmanager
-def _default_arithmetic(e: Emitter) -> Iterator[None]:
+def default_arithmetic(e: Emitter) -> Iterator[None]:
     """On x86, what is emitted inside runs with MXCSR at its default, whatever the host has set."""
     if not native.host_is_x86():
         yield
@@ -183,7 +184,9 @@ def _undecoded(module: ir.Module) -> None:
     f.leave(Reason.CODE, f.ip, f.budget)
     e.position_at_end(fetch)
     word = e.load(host_address(e, found, e.and_(pc, ir.Constant(I64, PAGE - 1))), typ=I32, align=4)
-    decoder = _search(f, word)
+    decoder = search(e, f.state, e.load_at(f.ip, CLASS, I32), word)
+    with e.if_then(e.icmp_unsigned("==", decoder, ir.Constant(PTR, None)), likely=False):
+        f.leave(Reason.HANDLER, f.ip, f.budget, WORD=e.zext(word, I64))
     before = e.load_at(f.ip, 0, PTR)
     e.call(Callee(decoder, DECODER), [word, pc, f.ip])
     handler = e.load_at(f.ip, 0, PTR)
@@ -195,24 +198,23 @@ def _undecoded(module: ir.Module) -> None:
     f.tail(handler, f.ip, f.budget)
 
 
-def _search(f: Function, word: ir.Value) -> ir.Value:
-    """The decoder of `word` among those of the slot's class; leaves with HANDLER if there is none yet."""
-    e = f.e
+def search(e: Emitter, state: ir.Value, work: ir.Value, word: ir.Value) -> ir.Value:
+    """The decoder of `word` among those of the class `work`, 32 bits both; null if there is none yet."""
     key = e.lshr(word, ir.Constant(I32, BUCKET_SHIFT))
-    first_of_class = e.mul(e.load_at(f.ip, CLASS, I32), ir.Constant(I32, KEYS))
+    first_of_class = e.mul(work, ir.Constant(I32, KEYS))
     bucket = e.shl(e.zext(e.add(first_of_class, key), I64), ir.Constant(I64, 3))
-    buckets = e.load_at(f.state, layout.BUCKETS, PTR)
+    buckets = e.load_at(state, layout.BUCKETS, PTR)
     first = e.load_at(buckets, bucket, I32)
     last = e.load_at(e.at(buckets, 4), bucket, I32)
-    candidates = e.load_at(f.state, layout.CANDIDATES, PTR)
+    candidates = e.load_at(state, layout.CANDIDATES, PTR)
     before, loop = e.block, e.append_basic_block("loop")
     test, step = e.append_basic_block("test"), e.append_basic_block("step")
-    none, hit = e.append_basic_block("none"), e.append_basic_block("hit")
+    hit, found = e.append_basic_block("hit"), e.append_basic_block("found")
     e.branch(loop)
     e.position_at_end(loop)
     i = e.phi(I32)
     i.add_incoming(first, before)
-    e.cbranch(e.icmp_unsigned("<", i, last), test, none)
+    e.cbranch(e.icmp_unsigned("<", i, last), test, found)
     e.position_at_end(test)
     row = e.at(candidates, e.mul(e.zext(i, I64), ir.Constant(I64, CANDIDATE)))
     mask, value = e.load_at(row, 0, I32), e.load_at(row, 4, I32)
@@ -220,8 +222,12 @@ def _search(f: Function, word: ir.Value) -> ir.Value:
     e.position_at_end(step)
     i.add_incoming(e.add(i, ir.Constant(I32, 1)), step)
     e.branch(loop)
-    e.position_at_end(none)
-    f.leave(Reason.HANDLER, f.ip, f.budget, WORD=e.zext(word, I64))
     e.position_at_end(hit)
     number = e.zext(e.load_at(row, 8, I32), I64)
-    return e.load_at(e.load_at(f.state, layout.DECODERS, PTR), e.shl(number, ir.Constant(I64, 3)), PTR)
+    one = e.load_at(e.load_at(state, layout.DECODERS, PTR), e.shl(number, ir.Constant(I64, 3)), PTR)
+    e.branch(found)
+    e.position_at_end(found)
+    decoder = e.phi(PTR)
+    decoder.add_incoming(ir.Constant(PTR, None), loop)
+    decoder.add_incoming(one, hit)
+    return decoder

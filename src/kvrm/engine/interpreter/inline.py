@@ -1,0 +1,204 @@
+"""Dispatch inline: a policy is asked about each instruction that runs, inside the native loop.
+
+Nothing is kept from one time to the next: the loop fetches the word at the pc, has code that the policy emits
+tell its class, looks for a decoder among those of that class only, and runs the handler that this gives.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Callable, Set
+from time import perf_counter
+from typing import Any, Protocol
+
+from llvmlite import ir
+
+from kvrm import cache
+from kvrm.engine import native
+from kvrm.engine.emitter import I32, I64, PTR, Emitter
+from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.interpreter.abi import DECODER, Callee
+from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.memory import entry, host_address, page_table
+from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
+from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC, Reason
+from kvrm.isa.features import CORTEX_A76
+from kvrm.machine import state as layout
+from kvrm.machine.state import State
+from kvrm.memory import PAGE, X_BIT, AccessKind, AlignmentFault, Memory, untagged
+
+Emits = Callable[[Emitter, ir.Value], ir.Value]
+
+
+class InlinePolicy(Protocol):
+    """A dispatch policy whose answer for one word can be computed in native code.
+
+    `emit(e, word)` emits that, 32 bits to 32 bits; `name` tells it from all others whose code is kept.
+    """
+
+    name: str
+    emit: Emits
+
+    def __call__(self, words: Any) -> Any: ...
+
+
+class InlineInterpreter(Interpreter):
+    """The interpreter, one word after the other, as it was fetched."""
+
+    def __init__(
+        self, state: State, memory: Memory, policy: InlinePolicy, features: frozenset[str] = CORTEX_A76
+    ) -> None:
+        super().__init__(state, memory, features)
+        self.dispatch_by(policy)
+        self._slot = (ctypes.c_uint64 * (SLOT // 8))()
+        self._inline, self._loader = _compiled(policy)
+
+    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
+        """As the interpreter; with breakpoints, native code comes back after each instruction."""
+        if not breakpoints:
+            return super().run(budget)
+        for _ in range(budget):
+            left = super().run(1)
+            if left.kind is not ExitKind.BUDGET:
+                return left
+            if self._state.pc in breakpoints:
+                return Exit(ExitKind.BREAKPOINT)
+        return Exit(ExitKind.BUDGET)
+
+    def _enter(self, budget: int) -> None:
+        s = self._state
+        self._refresh()
+        s.set(layout.HORIZON, self.retired)
+        s.set(layout.REMAINING, 0)
+        began = perf_counter()
+        for _ in range(1 if self.trace is None else budget):
+            s.set(layout.PC, s.pc)
+            done = self._inline(s.address, ctypes.addressof(self._slot), budget if self.trace is None else 1)
+            self.account.instructions += done
+            if self.trace is not None:
+                self.trace += [s.pc] * done
+            s.pc = s.get(layout.PC)
+            if s.get(layout.REASON) != Reason.BUDGET:
+                break
+        self.account.seconds += perf_counter() - began
+
+    def _predecode(self, pc: int) -> None:
+        """Nothing is predecoded; GuestFault if the page cannot be executed."""
+        self._state.pc = pc = untagged(pc)
+        if pc & 3:
+            raise AlignmentFault(pc, AccessKind.FETCH)
+        self._memory.resolve(pc, AccessKind.FETCH)
+
+
+_LOOPS: dict[str, tuple[Any, native.Loader]] = {}
+
+
+def _compiled(policy: InlinePolicy) -> tuple[Any, native.Loader]:
+    """The loop with this policy, and what keeps it."""
+    if policy.name not in _LOOPS:
+        _LOOPS[policy.name] = _load(_code(policy))
+    return _LOOPS[policy.name]
+
+
+def _load(code: bytes) -> tuple[Any, native.Loader]:
+    loader = native.Loader()
+    loader.load(code)
+    words = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *words)(loader.address("inline")), loader
+
+
+def _code(policy: InlinePolicy) -> bytes:
+    stamp = hashlib.blake2b(f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12)
+    path = cache.versioned_directory("networks", stamp.hexdigest()) / f"inline-{policy.name}.o"
+    code = None if native.dumps() else cache.read_checked(path)
+    if code is None:
+        code = native.compile_object(_text(policy.emit))
+        cache.write_checked(path, code)
+    return code
+
+
+def _c(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+def _text(emit: Emits) -> str:
+    """`int64 inline(state, slot, count)`: run `count` instructions from PC on, and leave where to go on there.
+
+    It returns how many retired; `slot` is where the one that runs is decoded.
+    """
+    module = ir.Module(name="inline")
+    fn = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64]), "inline")
+    e, (state, slot, count) = Emitter(fn.append_basic_block("entry")), fn.args
+    names = ("loop", "fetch", "decode", "found", "run", "next", "none", "lost", "other", "end", "done")
+    blocks = {name: e.append_basic_block(name) for name in names}
+    with default_arithmetic(e):
+        began, first = e.block, e.load_at(state, layout.PC, I64)
+        e.branch(blocks["loop"])
+        e.position_at_end(blocks["loop"])
+        i, pc = e.phi(I64), e.phi(I64)
+        i.add_incoming(_c(0), began)
+        pc.add_incoming(first, began)
+        e.cbranch(e.icmp_unsigned("<", i, count), blocks["fetch"], blocks["end"])
+        word = _fetch(e, blocks, state, pc)
+        decoder = search(e, state, emit(e, word), word)
+        e.cbranch(e.icmp_unsigned("==", decoder, ir.Constant(PTR, None)), blocks["none"], blocks["run"])
+        e.position_at_end(blocks["run"])
+        e.call(Callee(decoder, DECODER), [word, pc, slot])
+        e.store_at(e.add(e.load_at(state, layout.HORIZON, I64), _c(1)), state, layout.HORIZON)
+        call(e, e.load_at(slot, 0, PTR), state, slot, _c(1))
+        following, goes_on = _following(e, state, slot, pc)
+        e.store_at(following, state, layout.PC)
+        e.cbranch(goes_on, blocks["next"], blocks["other"])
+        e.position_at_end(blocks["next"])
+        i.add_incoming(e.add(i, _c(1)), blocks["next"])
+        pc.add_incoming(following, blocks["next"])
+        e.branch(blocks["loop"])
+        for name, reason in (("none", Reason.HANDLER), ("lost", Reason.CODE), ("end", Reason.BUDGET)):
+            e.position_at_end(blocks[name])
+            if name == "none":
+                e.store_at(e.zext(word, I64), state, layout.WORD)
+            e.store_at(pc, state, layout.PC)
+            e.store_at(_c(reason), state, layout.REASON)
+            e.branch(blocks["done"])
+        e.position_at_end(blocks["other"])
+        last = e.add(i, e.sub(_c(1), e.load_at(state, layout.REMAINING, I64)))
+        e.branch(blocks["done"])
+        e.position_at_end(blocks["done"])
+        retired = e.phi(I64)
+        for name in ("none", "lost", "end"):
+            retired.add_incoming(i, blocks[name])
+        retired.add_incoming(last, blocks["other"])
+    e.ret(retired)
+    return str(module)
+
+
+def _fetch(e: Emitter, blocks: dict[str, ir.Block], state: ir.Value, pc: ir.Value) -> ir.Value:
+    """The word at the pc; "lost" comes next where there is none, or where the host must look first."""
+    e.position_at_end(blocks["fetch"])
+    odd = e.and_(pc, _c(3))
+    tagged = e.lshr(pc, _c(39))
+    e.cbranch(e.icmp_unsigned("!=", e.or_(odd, tagged), _c(0)), blocks["lost"], blocks["decode"])
+    e.position_at_end(blocks["decode"])
+    found = entry(e, page_table(e, state), pc, blocks["lost"])
+    e.cbranch(e.icmp_unsigned("!=", e.and_(found, _c(X_BIT)), _c(0)), blocks["found"], blocks["lost"])
+    e.position_at_end(blocks["found"])
+    return e.load(host_address(e, found, e.and_(pc, _c(PAGE - 1))), typ=I32, align=4)
+
+
+def _following(e: Emitter, state: ir.Value, slot: ir.Value, pc: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Where the lane is after an instruction, and whether the loop may go on there.
+
+    The handler's way on is to a slot as far from its own as the addresses are apart, or to PC where it looked
+    for a page's slots and found none.
+    """
+    ip, reason, left = (
+        e.load_at(state, at, t) for at, t in ((layout.IP, PTR), (layout.REASON, I64), (layout.REMAINING, I64))
+    )
+    distance = e.sub(e.ptrtoint(ip, I64), e.ptrtoint(slot, I64))
+    near = e.add(pc, e.ashr(distance, _c(SLOT_PER_PC.bit_length() - 1)))
+    nowhere = e.icmp_unsigned("==", ip, ir.Constant(PTR, None))
+    following = e.select(nowhere, e.load_at(state, layout.PC, I64), near)
+    used_up = e.icmp_unsigned("==", reason, _c(Reason.BUDGET))
+    far = e.and_(e.icmp_unsigned("==", reason, _c(Reason.CODE)), e.icmp_unsigned("==", left, _c(0)))
+    return following, e.or_(used_up, far)

@@ -1,0 +1,29 @@
+"""Dispatch-10,279 asked about each instruction that runs (`kvrm.engine.interpreter.inline`)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import Emitter
+from kvrm.isa.execution import Classes, Words
+from kvrm.neural.host import HostNetwork
+from kvrm.neural.network import Floats
+from kvrm.neural.staged import constants, emit_decision, emit_outputs
+
+
+class InlineNetwork:
+    """The network with these parameters, float32, as an inline policy."""
+
+    def __init__(self, flat: Floats) -> None:
+        self._flat, self._host = flat, HostNetwork(flat)
+        self.name = hashlib.sha256(flat.tobytes()).hexdigest()[:24]
+
+    def __call__(self, words: Words) -> Classes:
+        """Class of each word."""
+        return self._host.classes(words)
+
+    def emit(self, e: Emitter, word: ir.Value) -> ir.Value:
+        """The class of a word, 32 bits both."""
+        return emit_decision(e, emit_outputs(e, constants(e.module, self._flat), word))[0]
