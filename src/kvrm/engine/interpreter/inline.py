@@ -40,7 +40,8 @@ class InlinePolicy(Protocol):
     name: str
     emit: Emits
 
-    def __call__(self, words: Any) -> Any: ...
+    def __call__(self, words: Any) -> Any:
+        """The class of each word."""
 
 
 class InlineInterpreter(Interpreter):
@@ -123,7 +124,7 @@ def _c(value: int) -> ir.Constant:
 
 
 def _text(emit: Emits) -> str:
-    """`int64 inline(state, slot, count)`: run `count` instructions from PC on, and leave where to go on there.
+    """`int64 inline(state, slot, count)`: run `count` instructions from PC on; leave there where to go on.
 
     It returns how many retired; `slot` is where the one that runs is decoded.
     """
