@@ -51,6 +51,9 @@ DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") 
 }
 """What runs the lane of a machine on target "cuda"."""
 
+RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
+"""The interpreter whose memory accesses a policy is told of."""
+
 
 class Engine(Protocol):
     """What the Machine needs of an engine."""
@@ -133,7 +136,9 @@ class Machine:
         self.engine = _engine_name(engine or ("interpreter" if self.policies else None))
         self.target = _target_name(target)
         if self.policies and self.engine != "interpreter":
-            raise UsageError("a dispatch policy is for engine interpreter")
+            raise UsageError(f"a {next(iter(self.policies))} policy is for engine interpreter")
+        if "memory" in self.policies and (self.target != "cpu" or lanes is not None):
+            raise UsageError("a memory policy is for one lane on target cpu")
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -439,6 +444,8 @@ class Machine:
         They share nothing that one of them could change, and this machine stays as it is.
         """
         self._solo.require_idle()
+        if "memory" in self.policies:
+            raise UsageError("a memory policy is for one lane on target cpu")
         made: Lanes = _named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
         return made
 
@@ -481,7 +488,11 @@ def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -
     state, features = machine.state, machine.features
     topics, start = trace_switch()
     engines = DEVICE_ENGINES if target == "cuda" else ENGINES
-    engine: Any = _named(engines[machine.engine])(state, memory, features)
+    watch = machine.policies.get("memory")
+    engine: Any = _named(RECORDER if watch else engines[machine.engine])(state, memory, features)
+    if watch:
+        watch.attach(memory.peek)
+        engine.sink = watch.feed
     if policy := machine.policies.get("dispatch"):
         engine.dispatch_by(policy)
     if program:
