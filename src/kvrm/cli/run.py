@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,14 @@ def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tupl
     return machine, result
 
 
-def make_machine(program: Path, arguments: Sequence[str], options: Options, **more: Any) -> kvrm.Machine:
-    """The machine that the options ask for; `more` is passed on."""
+def make_machine(
+    program: Path,
+    arguments: Sequence[str],
+    options: Options,
+    policies: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> kvrm.Machine:
+    """The machine that the options ask for, with `policies` besides those; `more` is passed on."""
     return kvrm.Machine(
         program,
         args=arguments,
@@ -67,7 +73,7 @@ def make_machine(program: Path, arguments: Sequence[str], options: Options, **mo
         features=None if options.features is None else feature_names(options.features),
         fp_flags=options.fp_flags,
         target=options.target,
-        policies=chosen_policies(options.policies),
+        policies=chosen_policies(options.policies) | dict(policies or {}),
         **more,
     )
 
@@ -89,9 +95,9 @@ def environment(settings: Sequence[str]) -> dict[str, str]:
     return variables
 
 
-def chosen_policies(settings: Sequence[str]) -> dict[str, str]:
+def chosen_policies(settings: Sequence[str]) -> dict[str, Any]:
     """The policies of `QUESTION=NAME`, each once. Raises `kvrm.UsageError`."""
-    chosen: dict[str, str] = {}
+    chosen: dict[str, Any] = {}
     for setting in settings:
         question, given, name = setting.partition("=")
         if not given or question in chosen:

@@ -1,4 +1,4 @@
-"""The interpreter with handlers that record: what the guest loads and stores, in the order of its accesses."""
+"""The interpreter with handlers that record: what the guest loads and stores, in order."""
 
 from __future__ import annotations
 

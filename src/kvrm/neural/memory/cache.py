@@ -3,8 +3,8 @@
 Defaults: L1 64 KiB, 4 ways; L2 1 MiB, 8 ways; lines of 64 bytes. An instruction takes one cycle. A load that
 misses L1 waits L2_LATENCY if L2 has the line, else MEMORY_LATENCY more, and memory gives one line in CHANNEL
 cycles. Stores wait for nothing. A line that was prefetched is there when it would have come; a load that is
-earlier waits for the rest. Nothing overlaps a wait, so what prefetching gains is overstated against a core that
-runs out of order. An access that straddles two lines counts as one of the first.
+earlier waits for the rest. Nothing overlaps a wait, so what prefetching gains is overstated against a core
+that runs out of order. An access that straddles two lines counts as one of the first.
 
 A prefetcher is a kernel `propose(table, site, address, miss, now, index, out)`: it keeps what it wants in
 `table`, puts at most two line numbers into `out`, and returns how many. `miss` is 0 for a hit, 1 for a miss,
@@ -30,7 +30,7 @@ TAG, READY, OWNER, COST, WIDTH = range(5)
 """Of a line in L1: number, when it is there, site that prefetched it plus 1 (0 once used), what it saves."""
 ACCESSES, MISSES, MEMORY, ISSUED, USEFUL, LATE, SAVED, COUNTS = range(8)
 """Counters of a site: accesses, misses, those that went to memory; prefetches issued, those that were used,
-those of them that came late, and cycles that they saved."""
+those of them that came late, and cycles that they saved loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def fetch(l2: Array, model: Array, line: int, now: int) -> int:
     ways = model[L2_WAYS]
     base = (line & model[L2_MASK]) * ways
     way = find(l2, base, ways, 1, line)
-    ready = now + model[L2_WAIT]
+    ready: int = now + model[L2_WAIT]
     if way < 0:
         way = ways - 1
         l2[base + way] = line
@@ -129,7 +129,8 @@ def demand(
     at = (owner - 1) * COUNTS
     counts[at + USEFUL] += 1
     counts[at + LATE] += wait > 0
-    counts[at + SAVED] += max(l1[base + COST] - wait, 0)
+    if write == 0:
+        counts[at + SAVED] += max(l1[base + COST] - wait, 0)
     return 2
 
 

@@ -1,9 +1,10 @@
 """Loops over arrays of 64-bit integers, written once in Python and run natively through LLVM.
 
-A *kernel* is a plain function of arrays (int64, one dimension) and ints, written in a subset of Python: names,
-subscripts, integer arithmetic, comparisons, `if`, `while`, `for ... in range(n)`, and calls of other functions
-of the same kind, global or in a closure. Both sides of `a if test else b` are evaluated. It runs as Python too, which is how tests check the native code.
-Arithmetic is modulo 2^64 here, so a kernel keeps its numbers within 63 bits.
+A *kernel* is a plain function of arrays (int64, one dimension) and ints, written in a subset of Python:
+names, subscripts, integer arithmetic, comparisons, `if`, `while`, `for ... in range(n)`, and calls of other
+functions of the same kind, global or in a closure. Both sides of `a if test else b` are evaluated. It runs as
+Python too, which is how tests check the native code. Arithmetic is modulo 2^64 here, so a kernel keeps its
+numbers within 63 bits.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Kernel:
         self._native: Any = None
 
     def __call__(self, *arguments: Array | int) -> int:
+        """Run it natively; it is compiled the first time."""
         if self._native is None:
             self._native, self._loader = _compiled(self.function, self.name)
         return int(self._native(*map(_argument, arguments)))
@@ -118,9 +120,9 @@ class _Translation:
                 self._locals[argument.arg] = self._variable()
                 self._e.store(value, self._locals[argument.arg])
         for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                if node.id not in self._locals:
-                    self._locals[node.id] = self._variable()
+            if isinstance(node, ast.Name):
+                stored = isinstance(node.ctx, ast.Store) and node.id not in self._locals
+                self._locals |= {node.id: self._variable()} if stored else {}
         self._block(tree.body)
         if not self._e.block.is_terminated:
             self._e.ret(ir.Constant(I64, 0))
@@ -146,6 +148,10 @@ class _Translation:
         value = self._value(node.value)
         for target in node.targets:
             self._e.store(value, self._place(target))
+
+    def _annassign(self, node: ast.AnnAssign) -> None:
+        assert node.value is not None
+        self._e.store(self._value(node.value), self._place(node.target))
 
     def _augassign(self, node: ast.AugAssign) -> None:
         place = self._place(node.target)

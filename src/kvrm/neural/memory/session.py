@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +81,7 @@ class Session:
         self._done, self._begin, self._retired = 0, -1, 0
 
     def feed(self, site: Array, address: Array, retired: Array, write: Array, sites: int) -> Array:
-        """Run these accesses, all int64 and contiguous; `sites` bounds their numbers. What missed, as told."""
+        """Run these accesses, all int64 and contiguous; `sites` bounds their numbers. What missed."""
         self._grow(sites)
         missed = np.zeros(len(site), np.int64)
         if len(site):
@@ -106,9 +105,11 @@ class Session:
     @property
     def outcome(self) -> Outcome:
         """So far."""
-        total = self.counts.sum(axis=0).tolist() if len(self._counts) else [0] * COUNTS
+        total: list[int] = self.counts.sum(axis=0).tolist()
         retired = self._retired - max(self._begin, 0)
-        return Outcome(*total[: cache.SAVED], retired, int(self._model[cache.STALL]))
+        accesses, misses, memory, issued, useful, late, _ = total
+        stalled = int(self._model[cache.STALL])
+        return Outcome(accesses, misses, memory, issued, useful, late, retired, stalled)
 
 
 def _room(sites: int) -> int:
@@ -135,7 +136,6 @@ class PolicySession(Session):
         self.asked: list[int] = []
         self.answers: list[int] = []
         self.seconds = 0.0
-        self.on_ask: Callable[[Array, Questions], None] = lambda sites, questions: None
 
     def feed(self, site: Array, address: Array, retired: Array, write: Array, sites: int) -> Array:
         """As `Session.feed`; after each PIECE accesses the policy is asked."""
@@ -158,11 +158,14 @@ class PolicySession(Session):
     def _ask(self, sites: Array) -> None:
         questions = questions_of(self._history, sites, self.words)
         began = time.perf_counter()
-        chosen = np.asarray(self.policy(questions))
+        chosen = np.asarray(self.choose(sites, questions))
         self.seconds += time.perf_counter() - began
         if chosen.shape != sites.shape or chosen.min() < 0 or chosen.max() >= len(CONFIGS):
             raise UsageError(f"a memory policy gives each site a config below {len(CONFIGS)}")
         configure(self.table, sites, questions, chosen)
         self.asked += sites.tolist()
         self.answers += chosen.tolist()
-        self.on_ask(sites, questions)
+
+    def choose(self, sites: Array, questions: Questions) -> npt.NDArray[np.integer]:
+        """The policy's answers about these sites."""
+        return self.policy(questions)

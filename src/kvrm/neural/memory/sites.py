@@ -1,7 +1,8 @@
 """One decision for each static load or store: which of CONFIGS an exact engine carries out for it.
 
-A site is asked about once, when it has been accessed WINDOW times and missed ASK_MISSES times: its last WINDOW
-accesses and its instruction word are what a policy sees. Until then, and with config 0, nothing is prefetched.
+A site is asked about once, when it has been accessed WINDOW times and missed ASK_MISSES times: its last
+WINDOW accesses and its instruction word are what a policy sees. Until then, and with config 0, nothing is
+prefetched.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def engine(table: Array, site: int, address: int, miss: int, now: int, index: in
     ahead = address + step * table[at + F_DISTANCE]
     out[0] = ahead >> LINE_SHIFT
     out[1] = (ahead + step) >> LINE_SHIFT
-    return table[at + F_DEGREE]
+    degree: int = table[at + F_DEGREE]
+    return degree
 
 
 def temporal(table: Array, site: int, before: int, line: int, distance: int, degree: int, out: Array) -> int:

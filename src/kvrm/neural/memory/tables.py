@@ -36,7 +36,8 @@ R_TAG, R_LAST, R_STRIDE, R_STATE, R_WIDTH = range(5)
 def stride(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
     """The reference prediction table (Chen and Baer, IEEE TC 44(5), 1995): a site's last stride, if steady.
 
-    States: 0 initial, 1 transient, 2 steady, 3 no prediction. RPT_AHEAD strides ahead, at least so many lines.
+    States: 0 initial, 1 transient, 2 steady, 3 no prediction. RPT_AHEAD strides ahead, at least so many
+    lines.
     """
     at = (site & (RPT_ENTRIES - 1)) * R_WIDTH
     if table[at + R_TAG] != site + 1:
@@ -151,9 +152,10 @@ I_BACK = I_MAP + 3 * ISB_ENTRIES
 
 
 def isb(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
-    """Irregular stream buffer (Jain and Lin, MICRO 2013): lines that a site misses one after the other get
-    consecutive structural addresses, and the next two of these are prefetched. On chip only, no metadata in
-    memory.
+    """Irregular stream buffer (Jain and Lin, MICRO 2013), without its metadata in memory.
+
+    Lines that a site misses one after the other get consecutive structural addresses; the next two of these
+    are prefetched.
     """
     if miss == 0:
         return 0
@@ -228,7 +230,8 @@ def berti(table: Array, site: int, address: int, miss: int, now: int, index: int
         berti_learn(table, at, line, now)
     out[0] = line + table[at + E_FIRST]
     out[1] = line + table[at + E_SECOND]
-    return (table[at + E_FIRST] != 0) + (table[at + E_SECOND] != 0)
+    found: int = (table[at + E_FIRST] != 0) + (table[at + E_SECOND] != 0)
+    return found
 
 
 def berti_learn(table: Array, at: int, line: int, now: int) -> int:
@@ -293,8 +296,9 @@ D_SITES, D_ROWS = 0, 4 * DELTA_SITES
 
 
 def delta_markov(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
-    """The delta that followed a site's last two (Joseph and Grunwald's table over deltas, after Kandiraju and
-    Sivasubramaniam, ISCA 2002, with the site in the key); two steps.
+    """The delta that followed a site's last two, and the one behind that.
+
+    A Markov table over distances (Kandiraju and Sivasubramaniam, ISCA 2002) with the site in its key.
     """
     line = address >> LINE_SHIFT
     own = D_SITES + 4 * (site & (DELTA_SITES - 1))

@@ -23,9 +23,9 @@ Peek = Callable[[int, int], bytes]
 class Trace:
     """n accesses by m static sites.
 
-    `pc` (uint64, m) and `words` (uint32, m) are the sites' instructions. `site` (int32, n) is the index of the
-    one that made an access, `address` (int64, n) where, `retired` (int64, n) instructions before it, `size`
-    bytes (uint8, n), `write` (bool, n) whether it is a store.
+    `pc` (uint64, m) and `words` (uint32, m) are the sites' instructions. `site` (int32, n) is the index of
+    the one that made an access, `address` (int64, n) where, `retired` (int64, n) instructions before it,
+    `size` bytes (uint8, n), `write` (bool, n) whether it is a store.
     """
 
     pc: npt.NDArray[np.uint64]
@@ -45,7 +45,7 @@ class Trace:
         digest = hashlib.sha256()
         for field in fields(self):
             array = getattr(self, field.name)
-            digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
+            digest.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()
 
     def save(self, path: Path) -> None:
@@ -117,7 +117,10 @@ class Sites:
 
 
 class Recording:
-    """A memory policy for `Machine(policies={"memory": ...})` that keeps all accesses but the first `skip`."""
+    """A memory policy of a machine that keeps all accesses.
+
+    Those made before `skip` instructions had retired are left out, to within some thousands.
+    """
 
     def __init__(self, skip: int = 0) -> None:
         self._skip = skip
@@ -143,3 +146,11 @@ class Recording:
             raise UsageError("no memory access was recorded")
         columns = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         return Trace(self._sites.pcs, self._sites.words, *columns)
+
+
+def traces_in(directory: Path) -> dict[str, Trace]:
+    """The traces of a directory by name. UsageError if there are none."""
+    found = {path.stem: Trace.load(path) for path in sorted(directory.glob("*.npz"))}
+    if not found:
+        raise UsageError(f"{directory}: no traces (kvrm data memory makes them)")
+    return found
