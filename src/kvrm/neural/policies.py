@@ -1,8 +1,8 @@
 """Policies answer questions about code.
 
-That of dispatch is which execution class each word has; that of memory, what an engine should prefetch for each
-load and store (`kvrm.neural.memory`). They are interchangeable, and none is trusted: the interpreter runs a word
-by a handler of the class that the policy says, or not at all, and a prefetch changes no result.
+That of dispatch is which execution class each word has; that of memory, what an engine should prefetch for
+each load and store (`kvrm.neural.memory`). They are interchangeable, and none is trusted: a word runs by a
+handler of the class that the policy says, or not at all, and a prefetch changes no result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Memory-270k: its shape, its flat layout, what it reads of a site, and its arithmetic in NumPy.
+"""The memory network: its shape, its flat layout, what it reads of a site, and its arithmetic in NumPy.
 
 Ten numbers for each of a site's last WINDOW accesses go through an encoder, 10-64-64 with ReLU, and two
 layers of LSTM, 64-128 and 128-128. What the second one says at the end, with sixteen bits about the
-instruction, goes through 192 hidden numbers to 36: one for each of CONFIGS, one for each of PAGES. It never
+instruction, goes through 192 hidden numbers to 28: one for each of CONFIGS, one for each of PAGES. It never
 sees where the instruction or its data are, only steps between addresses.
 """
 

@@ -25,7 +25,7 @@ from kvrm.neural.memory.sites import (
     questions_of,
 )
 
-PIECE = 1 << 15
+PIECE = 1 << 12
 """Accesses after which sites that are due are asked about."""
 _KERNELS: dict[str, Kernel] = {}
 

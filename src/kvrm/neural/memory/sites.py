@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kvrm.neural.memory.cache import LINE, LINE_SHIFT
 from kvrm.neural.memory.kernel import Array, Kernel
-from kvrm.neural.memory.tables import mixed
+from kvrm.neural.memory.tables import E_WIDTH, berti_learn, berti_lines, mixed
 
 WINDOW, ASK_MISSES = 16, 4
 
@@ -31,6 +31,8 @@ class Kind(IntEnum):
     """The last step, if it came twice."""
     TEMPORAL = 3
     """What the site touched last time after this line."""
+    DELTAS = 4
+    """The steps that would have been in time, as Berti finds them, for this site alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Config:
     def __str__(self) -> str:
         if self.kind is Kind.NONE:
             return "none"
+        if self.kind is Kind.DELTAS:
+            return f"deltas +{self.degree}"
         if self.kind is Kind.FIXED and self.stride:
             name = "next" if self.stride > 0 else "previous"
         else:
@@ -58,18 +62,21 @@ def _some(kind: Kind, stride: int, *shapes: tuple[int, int]) -> list[Config]:
 
 CONFIGS = [
     Config(),
-    *_some(Kind.FIXED, LINE, (1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (4, 2)),
+    *_some(Kind.FIXED, LINE, (1, 1), (1, 2), (2, 1), (4, 2)),
     *_some(Kind.FIXED, -LINE, (1, 1), (1, 2)),
-    *_some(Kind.FIXED, 0, (1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (4, 2), (8, 1), (8, 2), (16, 1), (16, 2)),
-    *_some(Kind.RUNNING, 0, (1, 1), (1, 2), (2, 1), (4, 1), (4, 2), (8, 1), (16, 1)),
-    *_some(Kind.TEMPORAL, 0, (1, 1), (1, 2), (2, 1), (4, 1), (4, 2), (8, 1)),
+    *_some(Kind.FIXED, 0, (1, 1), (1, 2), (2, 1), (4, 1), (4, 2), (8, 1), (16, 1), (16, 2)),
+    *_some(Kind.RUNNING, 0, (1, 1), (4, 1), (8, 1)),
+    *_some(Kind.TEMPORAL, 0, (1, 1), (1, 2), (2, 1), (4, 1)),
+    *_some(Kind.DELTAS, 0, (1, 1), (1, 2)),
 ]
 
 TEMPORAL_ENTRIES = 8192
-F_KIND, F_STEP, F_DISTANCE, F_DEGREE, F_LAST, F_DELTA, F_LINE, F_WIDTH = range(8)
+F_KIND, F_STEP, F_DISTANCE, F_DEGREE, F_LAST, F_DELTA, F_LINE, F_BERTI = range(8)
+F_WIDTH = F_BERTI + E_WIDTH
 F_SITES = 2 * TEMPORAL_ENTRIES
 """The engine's array: rows of key and next line, then for each site its config and what it last did."""
-SITE_BITS = 2 + 48 + 5 + 1 + 3 * 48
+SITE_BITS = 3 + 48 + 5 + 1 + 3 * 48
+"""Of a site in hardware; BERTI_BITS more for one with deltas."""
 
 
 def engine(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
@@ -79,6 +86,10 @@ def engine(table: Array, site: int, address: int, miss: int, now: int, index: in
     if kind == 0:
         return 0
     line = address >> LINE_SHIFT
+    if kind == 4:
+        if miss > 0:
+            berti_learn(table, at + F_BERTI, line, now)
+        return berti_lines(table, at + F_BERTI, line, table[at + F_DEGREE], out)
     before = table[at + F_LINE]
     table[at + F_LINE] = line
     step = table[at + F_STEP]
@@ -201,7 +212,7 @@ def configure(table: Array, sites: Array, q: Questions, chosen: npt.NDArray[np.i
         if kind is Kind.FIXED and step == 0:
             kind = Kind.NONE
         line = int(last) >> LINE_SHIFT
-        rows[site] = (kind, step, config.distance, config.degree, last, 0, line)
+        rows[site, :F_BERTI] = (kind, step, config.distance, config.degree, last, 0, line)
 
 
 def rule(q: Questions) -> npt.NDArray[np.integer]:

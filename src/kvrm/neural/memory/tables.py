@@ -228,10 +228,15 @@ def berti(table: Array, site: int, address: int, miss: int, now: int, index: int
         table[at + E_TAG] = site + 1
     if miss > 0:
         berti_learn(table, at, line, now)
+    return berti_lines(table, at, line, 2, out)
+
+
+def berti_lines(table: Array, at: int, line: int, degree: int, out: Array) -> int:
+    """The lines that the chosen deltas lead to; a second delta is there only if a first one is."""
     out[0] = line + table[at + E_FIRST]
     out[1] = line + table[at + E_SECOND]
     found: int = (table[at + E_FIRST] != 0) + (table[at + E_SECOND] != 0)
-    return found
+    return min(found, degree)
 
 
 def berti_learn(table: Array, at: int, line: int, now: int) -> int:
@@ -344,6 +349,9 @@ def delta_learn(table: Array, key: int, delta: int) -> int:
     return 0
 
 
+BERTI_BITS = 10 + 3 + 5 + 26 + BERTI_HISTORY * (24 + 16) + BERTI_DELTAS * (13 + 5)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table prefetcher: its kernel, numbers in its array, bits that its fields take in hardware."""
@@ -381,7 +389,7 @@ TABLES = {
     "berti": Table(
         berti,
         BERTI_SITES * E_WIDTH,
-        BERTI_SITES * (10 + 3 + 5 + 26 + BERTI_HISTORY * (24 + 16) + BERTI_DELTAS * (13 + 5)),
+        BERTI_SITES * BERTI_BITS,
     ),
     "delta-markov-2+pc": Table(
         delta_markov,

@@ -1,4 +1,9 @@
-"""Training of Memory-270k by Adam, from examples (`kvrm.neural.memory.rewards`)."""
+"""Training of the memory network by Adam, from examples (`kvrm.neural.memory.rewards`).
+
+Its outputs for configs are what each is worth, as a share of the greatest cycles at stake at the site; that is
+a regression, so that a site that could be one of several gets what is good on average. Those for pages are
+logits.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,9 @@ import numpy.typing as npt
 
 from kvrm.neural.memory.network import (
     COUNT,
+    FIELDS,
+    HIDDEN,
+    INPUTS,
     STATE,
     Parts,
     accesses_of,
@@ -18,50 +26,59 @@ from kvrm.neural.memory.network import (
     parts_of,
     random_weights,
 )
-from kvrm.neural.memory.rewards import Examples
+from kvrm.neural.memory.rewards import PAGES, Examples
 from kvrm.neural.memory.sites import CONFIGS
 from kvrm.neural.network import Floats
 from kvrm.neural.training import Adam
 
 BATCH = 256
 RATE, LAST_RATE, WARM_UP = 2e-3, 2e-5, 50
-SHARPNESS = 12.0
-"""How much more a config counts whose reward is the greatest one above."""
+DROPPED = 0.3
+"""Of the hidden numbers and of the numbers read, left out at random while training."""
 PAGE_SHARE = 0.2
 """Weight of the pages' part of the loss."""
 CLIP = 1.0
 """Longest gradient."""
 
+ALL = np.float32(1)
 Report = Callable[[int, float], None]
 """Told now and then: steps, loss."""
 
 
 def targets_of(e: Examples) -> tuple[Floats, Floats]:
-    """What the outputs should share out (n, OUTPUTS; configs and pages each add up to 1), and weights (n).
+    """What the outputs should be (n, OUTPUTS): worth of configs, -1 to 1, and the page; and weights (n).
 
     A site weighs by the logarithm of the cycles that there are to gain or to lose.
     """
     most = np.abs(e.rewards).max(axis=1, keepdims=True)
-    raised = np.exp(SHARPNESS * (e.rewards - e.rewards.max(axis=1, keepdims=True)) / np.maximum(most, 1))
-    pages = np.eye(4)[e.pages]
     weights = np.log2(1 + most[:, 0] / 100)
-    shares = np.concatenate([raised / raised.sum(axis=1, keepdims=True), pages], axis=1)
-    return shares.astype(np.float32), (weights / max(weights.mean(), 1e-9)).astype(np.float32)
+    wanted = np.concatenate([e.rewards / np.maximum(most, 1), np.eye(len(PAGES))[e.pages]], axis=1)
+    return wanted.astype(np.float32), (weights / max(weights.mean(), 1e-9)).astype(np.float32)
 
 
 def train(seed: int, steps: int, examples: Examples, report: Report) -> Floats:
-    """Parameters of Memory-270k after so many steps."""
+    """Parameters of the memory network after so many steps."""
     rng, flat = np.random.default_rng(seed), random_weights(seed)
     adam = Adam(flat)
     accesses, fields = accesses_of(examples.questions), fields_of(examples.questions.words)
-    shares, weights = targets_of(examples)
+    wanted, weights = targets_of(examples)
     for step in range(steps):
         rows = rng.integers(0, len(examples), BATCH)
-        gradient, loss = gradient_of(flat, accesses[rows], fields[rows], shares[rows], weights[rows])
+        some = (
+            accesses[rows] * kept(rng, (BATCH, 1, INPUTS), 0.1),
+            fields[rows] * kept(rng, (BATCH, FIELDS), 0.1),
+        )
+        mask = kept(rng, (BATCH, HIDDEN), DROPPED) / np.float32(1 - DROPPED)
+        gradient, loss = gradient_of(flat, *some, wanted[rows], weights[rows], mask)
         adam.step(clipped(gradient), _rate(step, steps))
         if step % 100 == 0 or step == steps - 1:
             report(step + 1, loss)
     return flat
+
+
+def kept(rng: np.random.Generator, shape: tuple[int, ...], dropped: float) -> Floats:
+    """Ones, and zeros for the share that is dropped."""
+    return (rng.random(shape) >= dropped).astype(np.float32)
 
 
 def clipped(gradient: Floats) -> Floats:
@@ -75,9 +92,17 @@ def _rate(step: int, steps: int) -> float:
 
 
 def gradient_of(
-    flat: Floats, accesses: Floats, fields: Floats, shares: Floats, weights: Floats
+    flat: Floats,
+    accesses: Floats,
+    fields: Floats,
+    wanted: Floats,
+    weights: Floats,
+    mask: Floats | np.float32 = ALL,
 ) -> tuple[Floats, float]:
-    """Of the mean weighted cross-entropy, in the layout of the parameters; and that loss."""
+    """Of the mean weighted loss, in the layout of the parameters; and that loss.
+
+    The hidden numbers are multiplied by `mask` (n, HIDDEN).
+    """
     p, gradient = parts_of(flat), np.zeros(COUNT, np.float32)
     g = parts_of(gradient)
     one = np.maximum(accesses @ p["encoder1"].T + p["encoder1_bias"], 0)
@@ -85,9 +110,9 @@ def gradient_of(
     steps1 = lstm(p["lstm1"], p["lstm1_bias"], two)
     steps2 = lstm(p["lstm2"], p["lstm2_bias"], np.stack([s[-1] for s in steps1], axis=1))
     joint = np.concatenate([steps2[-1][-1], fields], axis=1)
-    hidden = np.maximum(joint @ p["hidden"].T + p["hidden_bias"], 0)
-    error, loss = _error(hidden @ p["outputs"].T + p["outputs_bias"], shares, weights)
-    error = _layer(g, p, "outputs", hidden, error) * (hidden > 0)
+    hidden = np.maximum(joint @ p["hidden"].T + p["hidden_bias"], 0) * mask
+    error, loss = _error(hidden @ p["outputs"].T + p["outputs_bias"], wanted, weights)
+    error = _layer(g, p, "outputs", hidden, error) * (hidden > 0) * mask
     error = _layer(g, p, "hidden", joint, error)[:, :STATE]
     later = np.zeros((len(fields), accesses.shape[1], STATE), np.float32)
     later[:, -1] = error
@@ -98,16 +123,17 @@ def gradient_of(
     return gradient, loss
 
 
-def _error(outputs: Floats, shares: Floats, weights: Floats) -> tuple[Floats, float]:
-    """The slope of the loss at the outputs, and the loss."""
-    error, loss = np.zeros_like(outputs), 0.0
-    for part, share in ((slice(len(CONFIGS)), 1.0), (slice(len(CONFIGS), None), PAGE_SHARE)):
-        raised = outputs[:, part] - outputs[:, part].max(axis=1, keepdims=True)
-        logs = raised - np.log(np.exp(raised).sum(axis=1, keepdims=True))
-        scale = (share / len(outputs) * weights)[:, None]
-        error[:, part] = scale * (np.exp(logs) - shares[:, part])
-        loss -= float((scale * shares[:, part] * logs).sum())
-    return error, loss
+def _error(outputs: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, float]:
+    """The slope of the loss at the outputs, and the loss: squares for configs, cross-entropy for pages."""
+    error, count = np.zeros_like(outputs), len(CONFIGS)
+    scale = (weights / np.float32(len(outputs)))[:, None]
+    off = outputs[:, :count] - wanted[:, :count]
+    error[:, :count] = 2 * scale * off
+    raised = outputs[:, count:] - outputs[:, count:].max(axis=1, keepdims=True)
+    logs = raised - np.log(np.exp(raised).sum(axis=1, keepdims=True))
+    error[:, count:] = PAGE_SHARE * scale * (np.exp(logs) - wanted[:, count:])
+    loss = (scale * off * off).sum() - PAGE_SHARE * (scale * wanted[:, count:] * logs).sum()
+    return error, float(loss)
 
 
 def _layer(g: Parts, p: Parts, name: str, came: Floats, error: Floats) -> Floats:
