@@ -48,7 +48,7 @@ Budget = Annotated[int | None, _option("N", "Stop after N instructions.", min=0)
 Environment = Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")]
 Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch or memory")]
 Weights = Annotated[Path | None, _directory("Weights of `kvrm train`, not the ones that ship.")]
-Traces = Annotated[Path, _directory("Traces of `kvrm data memory`, for memory.")]
+Traces = Annotated[Path | None, _directory("Traces of `kvrm data memory`, for memory.")]
 FpFlags = Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")]
 
 
@@ -165,7 +165,7 @@ def train(
     seed: Annotated[int, _option("N", "The first seed; 0.", min=0)] = 0,
     seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
     steps: Annotated[int | None, _option("N", "At most so many steps for each.", min=1)] = None,
-    traces: Traces = Path("traces"),
+    traces: Traces = None,
 ) -> int:
     """Train a network: that of dispatch until it is right for every word; 1 if it is not."""
     if network == "memory":
@@ -193,7 +193,7 @@ def prove(
 def evaluate(
     network: Network,
     weights: Weights = None,
-    traces: Traces = Path("traces"),
+    traces: Traces = None,
     json: Annotated[Path | None, _option("FILE", "Write the figures of memory.", dir_okay=False)] = None,
 ) -> int:
     """Compare rule, table, networks, random weights and the oracle."""

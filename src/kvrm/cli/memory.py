@@ -26,6 +26,7 @@ from kvrm.neural.network import Floats
 
 STEPS = 800
 """Of training."""
+TRACES = Path("traces")
 
 
 def record(program: Path, arguments: Sequence[str], options: Options, out: Path, skip: int) -> int:
@@ -60,9 +61,9 @@ def show_page_misses(program: Path, arguments: Sequence[str], options: Options) 
 # -- training ----------------------------------------------------------------------------------------------
 
 
-def train_memory(traces: Path, directory: Path, seed: int, seeds: int, steps: int | None) -> int:
+def train_memory(traces: Path | None, directory: Path, seed: int, seeds: int, steps: int | None) -> int:
     """Train with each seed; write all weights, and those that choose best on the later part of the traces."""
-    steps, loaded = steps or STEPS, traces_in(traces)
+    steps, loaded = steps or STEPS, traces_in(traces or TRACES)
     examples = examples_in(loaded, _tell("learned from"))
     later = examples_in(loaded, _tell("kept apart from"), later=True)
     print(f"{len(examples):,} examples to learn from, {len(later):,} later ones to choose by", flush=True)
@@ -118,10 +119,10 @@ TITLES = ("policy", "accuracy", "coverage", "in time", "misses gone", "gain", "w
 MORE = ("asked", "us each", "bytes")
 
 
-def evaluate_memory(traces: Path, directory: Path, json_file: Path | None) -> int:
+def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None) -> int:
     """Every policy on each trace, and over quiet, regular and irregular ones; what the network adds."""
     console = Console(highlight=False)
-    found = evaluate(traces_in(traces), directory, lambda name: console.print(f"running {name}"))
+    found = evaluate(traces_in(traces or TRACES), directory, lambda name: console.print(f"running {name}"))
     kinds = {name: kind_of(rows) for name, rows in found.items()}
     for name, rows in found.items():
         before = rows[0].before

@@ -1,8 +1,7 @@
 """Training of the memory network by Adam, from examples (`kvrm.neural.memory.rewards`).
 
-Its outputs for configs are what each is worth, as a share of the greatest cycles at stake at the site; that is
-a regression, so that a site that could be one of several gets what is good on average. Those for pages are
-logits.
+Its outputs for configs are what each is worth, as a share of the greatest cycles at stake there. That is
+a regression: a site that could be one of several gets what is good on average. Those for pages are logits.
 """
 
 from __future__ import annotations
