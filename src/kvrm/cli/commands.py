@@ -71,6 +71,8 @@ def run(
     fp_flags: FpFlags = False,
     target: Annotated[str | None, _option("NAME", "Where it runs: cpu, cuda or auto; default cpu.")] = None,
     policy: Annotated[list[str] | None, _option("QUESTION=NAME", "Who answers it.")] = None,
+    learn: Annotated[str | None, _option("QUESTION", "Its policy learns from this run: memory.")] = None,
+    learn_log: Annotated[Path | None, _option("FILE", "What it learned from.", dir_okay=False)] = None,
     lanes: Annotated[int | None, _option("N", "Run N lanes at once, and print a table.", min=1)] = None,
     inputs: Annotated[Path | None, _option("DIR|FILE", "Each lane reads a file, or a line.")] = None,
     outputs: Annotated[Path | None, _directory("Each lane's output goes to a file in DIR.")] = None,
@@ -89,6 +91,12 @@ def run(
         target=target,
         policies=policy or [],
     )
+    if learn is not None or learn_log is not None:
+        from kvrm.cli.memory import run_learning
+
+        if lanes is not None or inputs is not None or outputs is not None:
+            raise typer.BadParameter("it is for one lane", param_hint="--learn")
+        return run_learning(program, args or [], options, learn, learn_log, stats=stats)
     if lanes is None and inputs is None and outputs is None:
         return run_program(program, args or [], options, stats=stats)
     if stats:
@@ -166,11 +174,14 @@ def train(
     seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
     steps: Annotated[int | None, _option("N", "At most so many steps for each.", min=1)] = None,
     traces: Traces = None,
+    replay: Annotated[Path | None, _option("FILE", "The weights of a log of --learn.", exists=True)] = None,
 ) -> int:
     """Train a network: that of dispatch until it is right for every word; 1 if it is not."""
     if network == "memory":
-        from kvrm.cli.memory import train_memory
+        from kvrm.cli.memory import replay_memory, train_memory
 
+        if replay is not None:
+            return replay_memory(replay, out)
         return train_memory(traces, out, seed, seeds, steps)
     from kvrm.cli.networks import STEPS, train_network
 
@@ -195,12 +206,15 @@ def evaluate(
     weights: Weights = None,
     traces: Traces = None,
     json: Annotated[Path | None, _option("FILE", "Write the figures of memory.", dir_okay=False)] = None,
+    aba: Annotated[str | None, _option("A,B", "Learn from trace A, B, A again.")] = None,
 ) -> int:
     """Compare rule, table, networks, random weights and the oracle."""
     if network == "memory":
-        from kvrm.cli.memory import evaluate_memory
+        from kvrm.cli.memory import evaluate_learning, evaluate_memory
         from kvrm.neural.weights import SHIPPED
 
+        if aba is not None:
+            return evaluate_learning(traces, weights or SHIPPED, aba)
         return evaluate_memory(traces, weights or SHIPPED, json)
     from kvrm.cli.networks import evaluate_network
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,18 +16,22 @@ from rich.table import Table as Columns
 import kvrm
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
-from kvrm.cli.run import Options, make_machine
+from kvrm.cli.run import Options, chosen_policies, make_machine, run_program
 from kvrm.neural.memory import network
 from kvrm.neural.memory.evaluation import PERFECT, Row, Summary, evaluate, kind_of, summaries, verdict
+from kvrm.neural.memory.online import LEARNERS, Learning, forgetting, replay
 from kvrm.neural.memory.pages import page_misses
 from kvrm.neural.memory.rewards import TRAINED, Examples, examples_in
 from kvrm.neural.memory.trace import Recording, Trace, traces_in
 from kvrm.neural.memory.training import train
-from kvrm.neural.network import Floats
+from kvrm.neural.network import Floats, hash_of
+from kvrm.neural.weights import load
 
 STEPS = 800
 """Of training."""
 TRACES = Path("traces")
+ABA_SEGMENTS = 6
+"""Of each trace in `kvrm evaluate memory --aba`."""
 
 
 def record(program: Path, arguments: Sequence[str], options: Options, out: Path, skip: int) -> int:
@@ -111,6 +116,67 @@ def _watched(seed: int, steps: int, examples: Examples) -> Floats:
         print(f"seed {seed}: step {step}, loss {loss:.3f}, {time.perf_counter() - began:.0f} s", flush=True)
 
     return train(seed, steps, examples, report)
+
+
+# -- learning while a guest runs ---------------------------------------------------------------------------
+
+
+def run_learning(
+    program: Path,
+    arguments: Sequence[str],
+    options: Options,
+    question: str | None,
+    log: Path | None,
+    *,
+    stats: bool,
+) -> int:
+    """`kvrm run`, with a network for memory that learns from the guest's accesses; say on stderr how it did.
+
+    It begins with the weights that ship, or with random ones for `--policy memory=random`.
+    """
+    if question != "memory":
+        known = "dispatch has one right answer, which is proved: it does not learn"
+        raise kvrm.UsageError(
+            f"--learn is for memory; {known if question == 'dispatch' else 'say --learn memory'}"
+        )
+    begin = chosen_policies(options.policies).get("memory", "network")
+    if begin not in ("network", "random"):
+        raise kvrm.UsageError(f"memory={begin} does not learn; network and random do")
+    flat = load(network.NAME, network.COUNT) if begin == "network" else network.random_weights(0)
+    learning = Learning(flat)
+    code = run_program(program, arguments, options, stats=stats, policies={"memory": learning})
+    print(json.dumps(learning.report), file=sys.stderr)
+    if log is not None:
+        learning.learner.save_log(log)
+    return code
+
+
+def replay_memory(log: Path, directory: Path) -> int:
+    """Write the weights that a log leads to; 1 if they are not those that there were."""
+    flat, told = replay(log)
+    directory.mkdir(parents=True, exist_ok=True)
+    write_weights(directory, network.NAME, flat, {"log": log.name, "commit": commit()})
+    if hash_of(flat) != told:
+        print(f"the run had SHA-256 {told}: not the same")
+        return Exit.UNPROVED
+    print("the same as in the run, bit for bit")
+    return Exit.OK
+
+
+def evaluate_learning(traces: Path | None, directory: Path, names: str) -> int:
+    """Learn from one trace, another, and the first again: what is learned, and what is forgotten."""
+    a, _, b = names.partition(",")
+    loaded = traces_in(traces or TRACES)
+    if a not in loaded or b not in loaded:
+        raise kvrm.UsageError(f"--aba {names}: it is the names of two traces, of {', '.join(loaded)}")
+    table = Columns(box=None, pad_edge=False)
+    for title in ("trace", *LEARNERS):
+        table.add_column(title, justify="left" if title == "trace" else "right")
+    flat = load(network.NAME, network.COUNT, directory)
+    for name, shares in forgetting(loaded[a], loaded[b], flat, ABA_SEGMENTS):
+        table.add_row(name, *(f"{shares[learner]:.1%}" for learner in LEARNERS))
+    Console(highlight=False).print(table)
+    return Exit.OK
 
 
 # -- evaluation --------------------------------------------------------------------------------------------

@@ -31,15 +31,27 @@ class Options:
     policies: Sequence[str] = ()
 
 
-def run_program(program: Path, arguments: Sequence[str], options: Options, *, stats: bool) -> int:
-    """Run `program` on this process' standard files; return the exit code. Raises `kvrm.KvrmError`."""
-    machine, result = run_guest(program, arguments, options)
+def run_program(
+    program: Path,
+    arguments: Sequence[str],
+    options: Options,
+    *,
+    stats: bool,
+    policies: Mapping[str, Any] | None = None,
+) -> int:
+    """Run `program` on this process' standard files; return the exit code. Raises `kvrm.KvrmError`.
+
+    `policies` are objects, besides those that the options name.
+    """
+    machine, result = run_guest(program, arguments, options, policies)
     if stats:
         print(statistics(machine, result), file=sys.stderr)
     return exit_code(result)
 
 
-def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tuple[kvrm.Machine, kvrm.Result]:
+def run_guest(
+    program: Path, arguments: Sequence[str], options: Options, policies: Mapping[str, Any] | None = None
+) -> tuple[kvrm.Machine, kvrm.Result]:
     """Run `program` on this process' standard files, and complain of it if it did not exit."""
     # Python would see Ctrl-C only when the native code returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -48,7 +60,8 @@ def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tupl
         open(1, "wb", buffering=0, closefd=False) as stdout,
         open(2, "wb", buffering=0, closefd=False) as stderr,
     ):
-        machine = make_machine(program, arguments, options, stdin=stdin, stdout=stdout, stderr=stderr)
+        files: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        machine = make_machine(program, arguments, options, policies, **files)
         result = machine.run(max_instructions=options.max_instructions)
     if result.stop is not kvrm.Stop.EXIT:
         print("kvrm:", result.message, file=sys.stderr)
