@@ -23,7 +23,7 @@ from kvrm.neural.memory.online import LEARNERS, Learning, forgetting, replay
 from kvrm.neural.memory.pages import page_misses
 from kvrm.neural.memory.rewards import TRAINED, Examples, examples_in
 from kvrm.neural.memory.trace import Recording, Trace, traces_in
-from kvrm.neural.memory.training import train
+from kvrm.neural.memory.training import share_of_best, train
 from kvrm.neural.network import Floats, hash_of
 from kvrm.neural.weights import load
 
@@ -76,7 +76,7 @@ def train_memory(traces: Path | None, directory: Path, seed: int, seeds: int, st
     directory.mkdir(parents=True, exist_ok=True)
     scored: list[tuple[float, int, Floats]] = []
     for number in range(seed, seed + seeds):
-        flat = _watched(number, steps, examples)
+        flat = _watched(number, steps, examples, later)
         share = share_of_best(flat, later)
         print(f"seed {number}: {share:.4f} of what the best config of each later site is worth", flush=True)
         write_weights(directory, f"{network.NAME}-seed{number}", flat, made | {"seed": number})
@@ -102,20 +102,14 @@ def manifest(traces: Mapping[str, Trace], examples: Examples, steps: int) -> dic
     return {"data": data, "commit": commit(), "steps": steps}
 
 
-def share_of_best(flat: Floats, examples: Examples) -> float:
-    """What the network's answers are worth, of what the best ones are."""
-    chosen, _ = network.answers_of(flat, examples.questions)
-    worth = examples.rewards[np.arange(len(examples)), chosen].sum()
-    return float(worth / examples.rewards.max(axis=1).sum())
-
-
-def _watched(seed: int, steps: int, examples: Examples) -> Floats:
+def _watched(seed: int, steps: int, examples: Examples, later: Examples) -> Floats:
     began = time.perf_counter()
 
-    def report(step: int, loss: float) -> None:
-        print(f"seed {seed}: step {step}, loss {loss:.3f}, {time.perf_counter() - began:.0f} s", flush=True)
+    def report(step: int, share: float) -> None:
+        spent = time.perf_counter() - began
+        print(f"seed {seed}: step {step}, {share:.4f} of the best, {spent:.0f} s", flush=True)
 
-    return train(seed, steps, examples, report)
+    return train(seed, steps, examples, later, report)
 
 
 # -- learning while a guest runs ---------------------------------------------------------------------------

@@ -8,9 +8,11 @@ function of where they began and of the log, which can be replayed.
 from __future__ import annotations
 
 import time
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -159,7 +161,7 @@ def replay(path: Path) -> tuple[Floats, str]:
             )
             at += size
         told = str(log["sha256"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
         raise UsageError(f"{path}: no log of learning ({error})") from None
     if student.flat.shape != (COUNT,):
         raise UsageError(f"{path}: not a log of this network")

@@ -129,7 +129,7 @@ def markov(table: Array, site: int, address: int, miss: int, now: int, index: in
         return 0
     line = address >> LINE_SHIFT
     last = table[M_LAST]
-    at = M_ROWS + (mixed(last, 0) & (MARKOV_ENTRIES - 1)) * 3
+    at = M_ROWS + (last & (MARKOV_ENTRIES - 1)) * 3
     if table[at] != last:
         table[at] = last
         table[at + 1] = 0
@@ -138,7 +138,7 @@ def markov(table: Array, site: int, address: int, miss: int, now: int, index: in
         table[at + 2] = table[at + 1]
         table[at + 1] = line
     table[M_LAST] = line
-    at = M_ROWS + (mixed(line, 0) & (MARKOV_ENTRIES - 1)) * 3
+    at = M_ROWS + (line & (MARKOV_ENTRIES - 1)) * 3
     out[0] = table[at + 1]
     out[1] = table[at + 2]
     return 2 if table[at] == line else 0
@@ -166,7 +166,7 @@ def isb(table: Array, site: int, address: int, miss: int, now: int, index: int, 
     table[own + 1] = line
     if last > 0 and last != line:
         isb_learn(table, last, line)
-    at = I_MAP + 3 * (mixed(line, 0) & (ISB_ENTRIES - 1))
+    at = I_MAP + 3 * (line & (ISB_ENTRIES - 1))
     if table[at] != line:
         return 0
     found = 0
@@ -181,12 +181,17 @@ def isb(table: Array, site: int, address: int, miss: int, now: int, index: int, 
 
 def isb_learn(table: Array, last: int, line: int) -> int:
     """`line` came after `last` at one site."""
-    a = I_MAP + 3 * (mixed(last, 0) & (ISB_ENTRIES - 1))
+    a = I_MAP + 3 * (last & (ISB_ENTRIES - 1))
     if table[a] != last:
         table[I_NEXT] += ISB_STREAM
         isb_assign(table, a, last, table[I_NEXT])
     wanted = table[a + 1] + 1
-    b = I_MAP + 3 * (mixed(line, 0) & (ISB_ENTRIES - 1))
+    b = I_MAP + 3 * (line & (ISB_ENTRIES - 1))
+    if wanted & (ISB_STREAM - 1) == 0:
+        if table[b] == line:
+            return 0
+        table[I_NEXT] += ISB_STREAM
+        wanted = table[I_NEXT]
     if table[b] == line and table[b + 1] == wanted:
         table[b + 2] = min(table[b + 2] + 1, 3)
     elif table[b] == line and table[b + 2] > 1:
@@ -235,7 +240,9 @@ def berti_lines(table: Array, at: int, line: int, degree: int, out: Array) -> in
     """The lines that the chosen deltas lead to; a second delta is there only if a first one is."""
     out[0] = line + table[at + E_FIRST]
     out[1] = line + table[at + E_SECOND]
-    found: int = (table[at + E_FIRST] != 0) + (table[at + E_SECOND] != 0)
+    found = 0
+    if table[at + E_FIRST] != 0:
+        found = 2 if table[at + E_SECOND] != 0 else 1
     return min(found, degree)
 
 

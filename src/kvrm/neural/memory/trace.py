@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +64,7 @@ class Trace:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {field.name: file[field.name] for field in fields(Trace)}
                 told = str(file["sha256"])
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
             raise UsageError(f"{path}: no trace ({error})") from None
         for name in ("address", "retired"):
             arrays[name] = np.cumsum(arrays[name])

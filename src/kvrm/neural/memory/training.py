@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from kvrm.neural.memory.network import (
     COUNT,
-    FIELDS,
     HIDDEN,
     INPUTS,
     STATE,
     Parts,
     accesses_of,
+    answers_of,
     fields_of,
     lstm,
     parts_of,
@@ -31,9 +31,15 @@ from kvrm.neural.network import Floats
 from kvrm.neural.training import Adam
 
 BATCH = 256
-RATE, LAST_RATE, WARM_UP = 2e-3, 2e-5, 50
+RATE, LAST_RATE, WARM_UP = 5e-4, 2e-5, 50
+DECAY = 1e-4
+"""Of the weights, in each step."""
+LOOK = 50
+"""Steps between two looks at the examples that are kept apart."""
 DROPPED = 0.3
-"""Of the hidden numbers and of the numbers read, left out at random while training."""
+"""Of the hidden numbers, left out at random while training."""
+MOST_CYCLES = 3e5
+"""At stake at a site, above which it weighs no more."""
 PAGE_SHARE = 0.2
 """Weight of the pages' part of the loss."""
 CLIP = 1.0
@@ -41,38 +47,55 @@ CLIP = 1.0
 
 ALL = np.float32(1)
 Report = Callable[[int, float], None]
-"""Told now and then: steps, loss."""
+"""Told now and then: steps, and what the answers about the later examples are worth."""
 
 
 def targets_of(e: Examples) -> tuple[Floats, Floats]:
     """What the outputs should be (n, OUTPUTS): worth of configs, -1 to 1, and the page; and weights (n).
 
-    A site weighs by the logarithm of the cycles that there are to gain or to lose.
+    A site weighs by the cycles that there are to gain or to lose.
     """
     most = np.abs(e.rewards).max(axis=1, keepdims=True)
-    weights = np.log2(1 + most[:, 0] / 100)
+    weights = np.minimum(most[:, 0], MOST_CYCLES)
     wanted = np.concatenate([e.rewards / np.maximum(most, 1), np.eye(len(PAGES))[e.pages]], axis=1)
     return wanted.astype(np.float32), (weights / max(weights.mean(), 1e-9)).astype(np.float32)
 
 
-def train(seed: int, steps: int, examples: Examples, report: Report) -> Floats:
-    """Parameters of the memory network after so many steps."""
+def train(seed: int, steps: int, examples: Examples, later: Examples, report: Report) -> Floats:
+    """The parameters that did best on `later` examples, looked at now and then in so many steps.
+
+    It begins with the same answer for all sites, that which is best on average.
+    """
     rng, flat = np.random.default_rng(seed), random_weights(seed)
     adam = Adam(flat)
-    accesses, fields = accesses_of(examples.questions), fields_of(examples.questions.words)
-    wanted, weights = targets_of(examples)
-    for step in range(steps):
+    columns = (accesses_of(examples.questions), fields_of(examples.questions.words), *targets_of(examples))
+    parts_of(flat)["outputs"][:] = 0
+    parts_of(flat)["outputs_bias"][: len(CONFIGS)] = np.average(
+        columns[2][:, : len(CONFIGS)], axis=0, weights=columns[3]
+    )
+    best, found = -np.inf, flat
+    for step in range(steps + 1):
+        if step % LOOK == 0 or step == steps:
+            share = share_of_best(flat, later)
+            report(step, share)
+            if share > best:
+                best, found = share, flat.copy()
         rows = rng.integers(0, len(examples), BATCH)
-        some = (
-            accesses[rows] * kept(rng, (BATCH, 1, INPUTS), 0.1),
-            fields[rows] * kept(rng, (BATCH, FIELDS), 0.1),
-        )
+        accesses, fields, wanted, weights = (column[rows] for column in columns)
+        accesses *= kept(rng, (BATCH, 1, INPUTS), 0.1)
         mask = kept(rng, (BATCH, HIDDEN), DROPPED) / np.float32(1 - DROPPED)
-        gradient, loss = gradient_of(flat, *some, wanted[rows], weights[rows], mask)
-        adam.step(clipped(gradient), _rate(step, steps))
-        if step % 100 == 0 or step == steps - 1:
-            report(step + 1, loss)
-    return flat
+        gradient, _ = gradient_of(flat, accesses, fields, wanted, weights, mask)
+        rate = _rate(step, steps)
+        flat *= np.float32(1 - rate / RATE * DECAY)
+        adam.step(clipped(gradient), rate)
+    return found
+
+
+def share_of_best(flat: Floats, examples: Examples) -> float:
+    """What the network's answers are worth, of what the best ones are."""
+    chosen, _ = answers_of(flat, examples.questions)
+    worth = examples.rewards[np.arange(len(examples)), chosen].sum()
+    return float(worth / examples.rewards.max(axis=1).sum())
 
 
 def kept(rng: np.random.Generator, shape: tuple[int, ...], dropped: float) -> Floats:
