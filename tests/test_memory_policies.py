@@ -1,4 +1,4 @@
-"""Memory policies: what is recorded, the kernels against themselves in Python, and guests that notice nothing."""
+"""Memory policies: what is recorded, the kernels against Python, and guests that notice nothing."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def traced(program: str, count: int) -> list[tuple[int, int, int, int, bool]]:
 @pytest.mark.parametrize("program", ["primes", "sha256", "expression"])
 def test_what_is_recorded_is_what_the_reference_engine_does(program: str) -> None:
     expected = traced(program, 3000)
-    machine_trace = recorded(program)
-    columns = (machine_trace.retired, machine_trace.pc[machine_trace.site], machine_trace.address)
-    rows = list(zip(*(c.tolist() for c in columns), machine_trace.size.tolist(), machine_trace.write.tolist()))
+    trace = recorded(program)
+    columns = (trace.retired, trace.pc[trace.site], trace.address, trace.size, trace.write)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
     assert len(expected) > 100 and rows[: len(expected)] == expected
 
 
@@ -103,9 +103,11 @@ def test_an_access_on_two_pages_is_recorded_once() -> None:
 
 
 def test_what_faults_half_way_is_not_recorded() -> None:
-    """stp whose second half is on a page that is not there; the first access of the page before is not noted."""
+    """stp whose second half is on a page that is not there: its first half is not noted."""
     recording = Recording()
-    machine = bare("400000f920 0400a9".replace(" ", "") + "010000d4", recording)  # str x0, [x2]; stp x0, x1, [x1]
+    machine = bare(
+        "400000f920 0400a9".replace(" ", "") + "010000d4", recording
+    )  # str x0, [x2]; stp x0, x1, [x1]
     machine.write_memory(0x2000, bytes(4096), prot="rw")
     machine.x[1], machine.x[2] = 0x2FF8, 0x2010
     result = machine.run(max_instructions=9)
@@ -192,7 +194,14 @@ def mixture(n: int) -> tuple[Array, ...]:
     address = np.zeros(n, np.int64)
     for i, s in enumerate(site.tolist()):
         k = int(count[s])
-        steps = (64 * k, 24 * k, int(chain[k % 64]), -128 * k, 192 * (k // 2) + 8 * (k % 2), int(rng.integers(1 << 14)))
+        steps = (
+            64 * k,
+            24 * k,
+            int(chain[k % 64]),
+            -128 * k,
+            192 * (k // 2) + 8 * (k % 2),
+            int(rng.integers(1 << 14)),
+        )
         address[i], count[s] = (s + 1 << 24) + steps[s], k + 1
     return site, address, np.arange(n, dtype=np.int64) * 7, rng.integers(0, 2, n)
 

@@ -71,6 +71,8 @@ def train_memory(traces: Path | None, directory: Path, seed: int, seeds: int, st
     steps, loaded = steps or STEPS, traces_in(traces or TRACES)
     examples = examples_in(loaded, _tell("learned from"))
     later = examples_in(loaded, _tell("kept apart from"), later=True)
+    if not examples.rewards.any() or not later.rewards.any():
+        raise kvrm.UsageError(f"{traces or TRACES}: traces too short or too quiet to learn from")
     print(f"{len(examples):,} examples to learn from, {len(later):,} later ones to choose by", flush=True)
     made = manifest(loaded, examples, steps)
     directory.mkdir(parents=True, exist_ok=True)

@@ -82,7 +82,7 @@ class LearningTable:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One segment: sites asked about, and cycles that the answers of LEARNERS and the best are worth."""
+    """One segment: sites asked about, and what the answers of LEARNERS and the best are worth."""
 
     sites: int
     worth: tuple[float, ...]
@@ -101,7 +101,7 @@ class Lesson:
     def shares(self, first: int = 0, last: int | None = None) -> dict[str, float]:
         """For each learner, what its answers were worth in these segments, of what the best ones are."""
         some = self.scores[first:last]
-        best = max(sum(score.best for score in some), 1)
+        best = max(sum(score.best for score in some), 1e-9)
         return {name: sum(s.worth[i] for s in some) / best for i, name in enumerate(LEARNERS)}
 
 

@@ -41,7 +41,8 @@ PAGES = ("none", "next", "previous", "other")
 class Examples:
     """n sites that were asked about: what a policy sees, and what it should have said.
 
-    `rewards` (float64, n by configs) are cycles; `pages` (int64, n) are indices of PAGES.
+    `rewards` (float64, n by configs) are millionths of the time that the trace takes without prefetching;
+    `pages` (int64, n) are indices of PAGES.
     """
 
     questions: Questions
@@ -55,7 +56,7 @@ class Examples:
 def examples_of(trace: Trace) -> tuple[Examples, Array]:
     """All sites of a trace that would be asked about, and their numbers."""
     site, address, retired, write, sites = trace.stream()
-    asked = _asked(trace)
+    asked, cycles = _asked(trace)
     everyone = np.concatenate([found for _, found, _ in asked]) if asked else np.zeros(0, np.int64)
     rewards = np.zeros((len(everyone), len(CONFIGS)))
     for config in range(1, len(CONFIGS)):
@@ -68,6 +69,7 @@ def examples_of(trace: Trace) -> tuple[Examples, Array]:
                 configure(session.table, found, questions, np.full(len(found), config))
         counts = session.counts[everyone]
         rewards[:, config] = counts[:, SAVED] - PENALTY * (counts[:, ISSUED] - counts[:, USEFUL])
+    rewards *= 1e6 / cycles
     return Examples(joined([q for _, _, q in asked]), rewards, _next_pages(trace, asked)), everyone
 
 
@@ -75,8 +77,8 @@ def _pieces(count: int) -> list[slice]:
     return [slice(first, first + PIECE) for first in range(0, count, PIECE)]
 
 
-def _asked(trace: Trace) -> list[tuple[int, Array, Questions]]:
-    """Without prefetching: in which piece which sites are asked about, and what."""
+def _asked(trace: Trace) -> tuple[list[tuple[int, Array, Questions]], int]:
+    """Without prefetching: in which piece which sites are asked about, and what; and all cycles."""
     site, address, retired, write, sites = trace.stream()
     session = Session(nothing, np.zeros(1, np.int64))
     history, due, asked = np.zeros(sites * H_WIDTH, np.int64), np.zeros(sites, np.int64), []
@@ -86,17 +88,18 @@ def _asked(trace: Trace) -> list[tuple[int, Array, Questions]]:
         if count:
             found = due[:count].copy()
             asked.append((piece, found, questions_of(history, found, trace.words)))
-    return asked
+    return asked, session.outcome.cycles
 
 
 def _next_pages(trace: Trace, asked: list[tuple[int, Array, Questions]]) -> Array:
     order = np.argsort(trace.site, kind="stable")
     first = np.searchsorted(trace.site[order], np.arange(len(trace.pc) + 1))
     pages = []
-    for piece, sites, questions in asked:
-        for site, last in zip(sites.tolist(), questions.address[:, -1].tolist(), strict=True):
+    for _, sites, q in asked:
+        ends = zip(sites.tolist(), q.address[:, -1].tolist(), q.retired[:, -1].tolist(), strict=True)
+        for site, last, retired in ends:
             own = order[first[site] : first[site + 1]]
-            own = own[np.searchsorted(own, (piece + 1) * PIECE) :]
+            own = own[np.searchsorted(trace.retired[own], retired, side="right") :]
             steps = (trace.address[own] >> PAGE_SHIFT) - (last >> PAGE_SHIFT)
             moved = steps[steps != 0]
             pages.append(0 if not len(moved) else {1: 1, -1: 2}.get(int(moved[0]), 3))

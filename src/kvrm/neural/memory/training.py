@@ -1,6 +1,6 @@
 """Training of the memory network by Adam, from examples (`kvrm.neural.memory.rewards`).
 
-Its outputs for configs are what each is worth, as a share of the greatest cycles at stake there. That is
+Its outputs for configs are what each is worth, as a share of the greatest time at stake there. That is
 a regression: a site that could be one of several gets what is good on average. Those for pages are logits.
 """
 
@@ -38,8 +38,8 @@ LOOK = 50
 """Steps between two looks at the examples that are kept apart."""
 DROPPED = 0.3
 """Of the hidden numbers, left out at random while training."""
-MOST_CYCLES = 3e5
-"""At stake at a site, above which it weighs no more."""
+MOST = 3e4
+"""Millionths of the time at stake at a site, above which it weighs no more."""
 PAGE_SHARE = 0.2
 """Weight of the pages' part of the loss."""
 CLIP = 1.0
@@ -53,11 +53,11 @@ Report = Callable[[int, float], None]
 def targets_of(e: Examples) -> tuple[Floats, Floats]:
     """What the outputs should be (n, OUTPUTS): worth of configs, -1 to 1, and the page; and weights (n).
 
-    A site weighs by the cycles that there are to gain or to lose.
+    A site weighs by the time that there is to gain or to lose.
     """
     most = np.abs(e.rewards).max(axis=1, keepdims=True)
-    weights = np.minimum(most[:, 0], MOST_CYCLES)
-    wanted = np.concatenate([e.rewards / np.maximum(most, 1), np.eye(len(PAGES))[e.pages]], axis=1)
+    weights = np.minimum(most[:, 0], MOST)
+    wanted = np.concatenate([e.rewards / np.maximum(most, 1e-9), np.eye(len(PAGES))[e.pages]], axis=1)
     return wanted.astype(np.float32), (weights / max(weights.mean(), 1e-9)).astype(np.float32)
 
 
