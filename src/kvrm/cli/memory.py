@@ -27,7 +27,7 @@ from kvrm.neural.memory.training import share_of_best, train
 from kvrm.neural.network import Floats, hash_of
 from kvrm.neural.weights import load
 
-STEPS = 800
+STEPS = 300
 """Of training."""
 TRACES = Path("traces")
 ABA_SEGMENTS = 6
@@ -56,10 +56,9 @@ def show_page_misses(program: Path, arguments: Sequence[str], options: Options) 
     with open(0, "rb", buffering=0, closefd=False) as stdin:
         machine = make_machine(program, arguments, options, stdin=stdin)
         found = page_misses(machine, options.max_instructions)
-    print(
-        f"{found.count:,} page misses in {found.seconds:.3f} s; serving them {found.resolving:.4f} s; "
-        f"at {1e6 * found.each:.1f} us each with leaving and coming back {found.share:.2%} of the time"
-    )
+    print(f"{found.count:,} page misses, {found.following:,} of them behind a page that missed too")
+    print(f"serving them took {found.resolving:.4f} s of {found.seconds:.3f} s")
+    print(f"at {1e6 * found.each:.1f} us each, with leaving and coming back, {found.share:.2%} of the time")
     return Exit.OK
 
 

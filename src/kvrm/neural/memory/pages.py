@@ -21,10 +21,12 @@ TOUCH = bytes.fromhex("1f0000f90000028b210400f1a1ffff54010000d4")
 class PageMisses:
     """Misses of the page table in a run, seconds in the code that serves them, and seconds of the run.
 
-    `each` is what one first write costs in all, from leaving native code to being back in it.
+    `each` is what one first write costs in all, from leaving native code to being back in it; `following` are
+    misses of the page behind one that had missed.
     """
 
     count: int
+    following: int
     resolving: float
     seconds: float
     each: float
@@ -37,23 +39,26 @@ class PageMisses:
 
 def page_misses(machine: Machine, max_instructions: int | None = None) -> PageMisses:
     """Run a machine and count."""
-    memory, spent = machine._memory, [0, 0.0]
+    memory, spent = machine._memory, 0.0
+    missed: list[int] = []
     resolve = memory.resolve
 
-    def timed(*arguments: Any) -> int:
+    def timed(address: int, *arguments: Any) -> int:
+        nonlocal spent
         began = time.perf_counter()
         try:
-            return resolve(*arguments)
+            return resolve(address, *arguments)
         finally:
-            spent[0] += 1
-            spent[1] += time.perf_counter() - began
+            missed.append(address // PAGE)
+            spent += time.perf_counter() - began
 
     vars(memory)["resolve"] = timed
     try:
         result = machine.run(max_instructions)
     finally:
         del vars(memory)["resolve"]
-    return PageMisses(int(spent[0]), spent[1], result.seconds, cost_of_one())
+    following = len({page + 1 for page in missed} & set(missed))
+    return PageMisses(len(missed), following, spent, result.seconds, cost_of_one())
 
 
 def cost_of_one() -> float:
