@@ -27,7 +27,7 @@ from kvrm.neural.memory.training import share_of_best, train
 from kvrm.neural.network import Floats, hash_of
 from kvrm.neural.weights import load
 
-STEPS = 300
+STEPS = 150
 """Of training."""
 TRACES = Path("traces")
 ABA_SEGMENTS = 6

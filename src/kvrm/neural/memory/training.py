@@ -31,10 +31,10 @@ from kvrm.neural.network import Floats
 from kvrm.neural.training import Adam
 
 BATCH = 256
-RATE, LAST_RATE, WARM_UP = 5e-4, 2e-5, 50
+RATE, LAST_RATE, WARM_UP = 2e-4, 1e-5, 30
 DECAY = 1e-4
 """Of the weights, in each step."""
-LOOK = 50
+LOOK = 25
 """Steps between two looks at the examples that are kept apart."""
 DROPPED = 0.3
 """Of the hidden numbers, left out at random while training."""
@@ -73,6 +73,7 @@ def train(seed: int, steps: int, examples: Examples, later: Examples, report: Re
     parts_of(flat)["outputs_bias"][: len(CONFIGS)] = np.average(
         columns[2][:, : len(CONFIGS)], axis=0, weights=columns[3]
     )
+    often, same = columns[3] / columns[3].sum(dtype=np.float64), np.ones(BATCH, np.float32)
     best, found = -np.inf, flat
     for step in range(steps + 1):
         if step % LOOK == 0 or step == steps:
@@ -80,11 +81,11 @@ def train(seed: int, steps: int, examples: Examples, later: Examples, report: Re
             report(step, share)
             if share > best:
                 best, found = share, flat.copy()
-        rows = rng.integers(0, len(examples), BATCH)
-        accesses, fields, wanted, weights = (column[rows] for column in columns)
+        rows = rng.choice(len(examples), BATCH, p=often)
+        accesses, fields, wanted = (column[rows] for column in columns[:3])
         accesses *= kept(rng, (BATCH, 1, INPUTS), 0.1)
         mask = kept(rng, (BATCH, HIDDEN), DROPPED) / np.float32(1 - DROPPED)
-        gradient, _ = gradient_of(flat, accesses, fields, wanted, weights, mask)
+        gradient, _ = gradient_of(flat, accesses, fields, wanted, same, mask)
         rate = _rate(step, steps)
         flat *= np.float32(1 - rate / RATE * DECAY)
         adam.step(clipped(gradient), rate)
@@ -92,10 +93,10 @@ def train(seed: int, steps: int, examples: Examples, later: Examples, report: Re
 
 
 def share_of_best(flat: Floats, examples: Examples) -> float:
-    """What the network's answers are worth, of what the best ones are."""
+    """What the network's answers are worth, of what the best ones are; no site counts for more than MOST."""
     chosen, _ = answers_of(flat, examples.questions)
-    worth = examples.rewards[np.arange(len(examples)), chosen].sum()
-    return float(worth / examples.rewards.max(axis=1).sum())
+    rewards = np.clip(examples.rewards, -MOST, MOST)
+    return float(rewards[np.arange(len(examples)), chosen].sum() / rewards.max(axis=1).sum())
 
 
 def kept(rng: np.random.Generator, shape: tuple[int, ...], dropped: float) -> Floats:
