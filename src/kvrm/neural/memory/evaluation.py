@@ -13,12 +13,14 @@ from kvrm.neural.memory.cache import nothing
 from kvrm.neural.memory.oracle import Hindsight, perfect
 from kvrm.neural.memory.policies import BEST_TABLE
 from kvrm.neural.memory.session import Outcome, PolicySession, Session
-from kvrm.neural.memory.sites import WINDOW, Policy, rule
+from kvrm.neural.memory.sites import CONFIGS, WINDOW, Config, Kind, Policy, rule
 from kvrm.neural.memory.tables import TABLES
 from kvrm.neural.memory.trace import Trace
 
 STEP_CYCLES = 3200
 """What one step of the network costs, measured on a GPU: int8, weights in shared memory."""
+FOR_ALL = Config(Kind.DELTAS, 0, 1, 2)
+"""The config that is worth most on the training traces if all sites have it."""
 QUIET, HALF = 0.01, 0.5
 SPATIAL = ("next line", "stride", "best-offset", "berti")
 """A trace is quiet if loads wait for less than QUIET of its time without prefetching, else irregular if none
@@ -76,6 +78,8 @@ def _rows(name: str, trace: Trace, networks: Mapping[str, Policy]) -> Iterator[R
         yield Row(name, label, before, outcome, bytes=table.bytes)
     for label, policy in networks.items():
         yield _decided(name, label, PolicySession(policy), trace, before, 4 * network.COUNT)
+    constant = PolicySession(lambda q: np.full(len(q), CONFIGS.index(FOR_ALL)))
+    yield _decided(name, f"{FOR_ALL} for all sites", constant, trace, before)
     random = PolicySession(network.random_policy(0))
     yield _decided(name, "random weights", random, trace, before, 4 * network.COUNT)
     yield _decided(name, "best config of each site", Hindsight(trace), trace, before)

@@ -18,7 +18,7 @@ from kvrm.neural.memory.sites import CONFIGS, Policy, rule
 from kvrm.neural.memory.tables import TABLES
 from kvrm.neural.memory.trace import Peek, Sites
 
-BEST_TABLE = "stride"
+BEST_TABLE = "best-offset"
 """The table prefetcher that did best on the training traces (docs/networks-memory.md)."""
 
 
