@@ -223,7 +223,7 @@ def test_page_misses_are_counted() -> None:
         (("run", "--learn", "memory", "--lanes", "2", "{hello}"), "it is for one lane"),
         (("train", "memory", "--traces", "{empty}"), "no traces"),
         (("train", "memory", "--replay", "{text}"), "no log of learning"),
-        (("evaluate", "memory", "--traces", "{traces}", "--aba", "x,y"), "the names of two traces"),
+        (("evaluate", "memory", "--traces", "{traces}", "--aba", "x"), "the names of two traces"),
         (("run", "--policy", "memory=oracle", "{hello}"), "knows the future"),
     ],
 )

@@ -160,15 +160,15 @@ def replay_memory(log: Path, directory: Path) -> int:
 
 def evaluate_learning(traces: Path | None, directory: Path, names: str) -> int:
     """Learn from one trace, another, and the first again: what is learned, and what is forgotten."""
-    a, _, b = names.partition(",")
-    loaded = traces_in(traces or TRACES)
-    if a not in loaded or b not in loaded:
-        raise kvrm.UsageError(f"--aba {names}: it is the names of two traces, of {', '.join(loaded)}")
+    where, (a, _, b) = traces or TRACES, names.partition(",")
+    if not a or not b:
+        raise kvrm.UsageError(f"--aba {names}: it is the names of two traces, A,B")
+    first, second = (Trace.load(where / f"{name}.npz") for name in (a, b))
     table = Columns(box=None, pad_edge=False)
     for title in ("trace", *LEARNERS):
         table.add_column(title, justify="left" if title == "trace" else "right")
     flat = load(network.NAME, network.COUNT, directory)
-    for name, shares in forgetting(loaded[a], loaded[b], flat, ABA_SEGMENTS):
+    for name, shares in forgetting(first, second, flat, ABA_SEGMENTS):
         table.add_row(name, *(f"{shares[learner]:.1%}" for learner in LEARNERS))
     Console(highlight=False).print(table)
     return Exit.OK
