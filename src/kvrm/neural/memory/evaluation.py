@@ -25,7 +25,7 @@ QUIET, HALF = 0.01, 0.5
 SPATIAL = ("next line", "stride", "best-offset", "berti")
 """A trace is quiet if loads wait for less than QUIET of its time without prefetching, else irregular if none
 of these covers HALF of its misses, else regular."""
-NONE, PERFECT, NETWORK = "none", "oracle (perfect future)", "network"
+NONE, PERFECT, NETWORK, RANDOM = "none", "oracle (perfect future)", "network", "random weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Row:
     @property
     def inference(self) -> int:
         """Modelled cycles of the answers."""
-        return self.asked * WINDOW * STEP_CYCLES if self.policy.startswith(NETWORK) else 0
+        runs = self.policy.startswith((NETWORK, RANDOM))
+        return self.asked * WINDOW * STEP_CYCLES if runs else 0
 
     @property
     def net_gain(self) -> float:
@@ -81,7 +82,7 @@ def _rows(name: str, trace: Trace, networks: Mapping[str, Policy]) -> Iterator[R
     constant = PolicySession(lambda q: np.full(len(q), CONFIGS.index(FOR_ALL)))
     yield _decided(name, f"{FOR_ALL} for all sites", constant, trace, before)
     random = PolicySession(network.random_policy(0))
-    yield _decided(name, "random weights", random, trace, before, 4 * network.COUNT)
+    yield _decided(name, RANDOM, random, trace, before, 4 * network.COUNT)
     yield _decided(name, "best config of each site", Hindsight(trace), trace, before)
     yield Row(name, PERFECT, before, perfect(trace).outcome)
 
