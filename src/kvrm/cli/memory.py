@@ -190,7 +190,8 @@ def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None
         bound = next(row.gain for row in rows if row.policy == PERFECT)
         console.print(
             f"\n{name}: {kinds[name]}; {1000 * before.misses / before.retired:.1f} misses in 1,000 "
-            f"instructions, loads wait {before.stalled / before.cycles:.1%}; perfect future gains {bound:.1%}"
+            f"instructions, loads wait {before.stalled / before.cycles:.1%}; perfect future gains {bound:.1%}",
+            soft_wrap=True,
         )
         console.print(_columns(summaries([rows])))
     for kind in ("quiet", "regular", "irregular"):
@@ -200,7 +201,7 @@ def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None
             console.print(f"\n{kind}: {', '.join(n for n in found if kinds[n] == kind)}")
             console.print(_columns(some))
             if kind == "irregular":
-                console.print(verdict(some))
+                console.print(verdict(some), soft_wrap=True)
     if json_file is not None:
         json_file.write_text(json.dumps(_as_json(found, kinds), indent=1) + "\n")
     return Exit.OK
