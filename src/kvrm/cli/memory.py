@@ -187,10 +187,12 @@ def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None
     kinds = {name: kind_of(rows) for name, rows in found.items()}
     for name, rows in found.items():
         before = rows[0].before
+        mpki = 1000 * before.misses / before.retired
         bound = next(row.gain for row in rows if row.policy == PERFECT)
         console.print(
-            f"\n{name}: {kinds[name]}; {1000 * before.misses / before.retired:.1f} misses in 1,000 "
-            f"instructions, loads wait {before.stalled / before.cycles:.1%}; perfect future gains {bound:.1%}",
+            f"\n{name}: {kinds[name]}; {mpki:.1f} misses in 1,000 "
+            f"instructions, loads wait {before.stalled / before.cycles:.1%}; "
+            f"perfect future gains {bound:.1%}",
             soft_wrap=True,
         )
         console.print(_columns(summaries([rows])))
