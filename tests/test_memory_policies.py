@@ -395,7 +395,7 @@ def test_hindsight_is_better_than_the_rule_where_the_rule_is_wrong() -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_policy_changes_nothing_for_the_guest(program: str) -> None:
     plain = run(program, None)
-    for policy in ("rule", "table", network.random_policy(1), network.random_policy(2)):
+    for policy in ("rule", "table", "network", network.random_policy(1), network.random_policy(2)):
         result = run(program, policy)
         for name in ("stop", "retired", "exit_code", "stdout", "stderr", "pc"):
             assert getattr(result, name) == getattr(plain, name)

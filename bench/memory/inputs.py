@@ -35,7 +35,8 @@ LUA = {
     'print(#k,k[1],table.concat(k,","):len())',
     "matrix": "local N=300 local a,b={},{} for i=1,N do a[i],b[i]={},{} "
     "for j=1,N do a[i][j]=i*j%7 b[i][j]=(i+j)%5 end end "
-    "local s=0 for i=1,N do for j=1,N do local t=0 for k=1,N do t=t+a[i][k]*b[k][j] end s=s+t end end print(s)",
+    "local s=0 for i=1,N do for j=1,N do local t=0 for k=1,N do t=t+a[i][k]*b[k][j] end s=s+t end end "
+    "print(s)",
 }
 
 
