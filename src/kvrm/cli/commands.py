@@ -46,8 +46,9 @@ Writable = Annotated[Path | None, _directory("The guest may write to DIR.")]
 Features = Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")]
 Budget = Annotated[int | None, _option("N", "Stop after N instructions.", min=0)]
 Environment = Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")]
-Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch")]
+Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch or memory")]
 Weights = Annotated[Path | None, _directory("Weights of `kvrm train`, not the ones that ship.")]
+Traces = Annotated[Path | None, _directory("Traces of `kvrm data memory`, for memory.")]
 FpFlags = Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")]
 
 
@@ -70,6 +71,8 @@ def run(
     fp_flags: FpFlags = False,
     target: Annotated[str | None, _option("NAME", "Where it runs: cpu, cuda or auto; default cpu.")] = None,
     policy: Annotated[list[str] | None, _option("QUESTION=NAME", "Who answers it.")] = None,
+    learn: Annotated[str | None, _option("QUESTION", "Its policy learns from this run: memory.")] = None,
+    learn_log: Annotated[Path | None, _option("FILE", "What it learned from.", dir_okay=False)] = None,
     lanes: Annotated[int | None, _option("N", "Run N lanes at once, and print a table.", min=1)] = None,
     inputs: Annotated[Path | None, _option("DIR|FILE", "Each lane reads a file, or a line.")] = None,
     outputs: Annotated[Path | None, _directory("Each lane's output goes to a file in DIR.")] = None,
@@ -88,6 +91,12 @@ def run(
         target=target,
         policies=policy or [],
     )
+    if learn is not None or learn_log is not None:
+        from kvrm.cli.memory import run_learning
+
+        if lanes is not None or inputs is not None or outputs is not None:
+            raise typer.BadParameter("it is for one lane", param_hint="--learn")
+        return run_learning(program, args or [], options, learn, learn_log, stats=stats)
     if lanes is None and inputs is None and outputs is None:
         return run_program(program, args or [], options, stats=stats)
     if stats:
@@ -163,12 +172,20 @@ def train(
     out: Annotated[Path, _option("DIR", "Where weights go; ./weights.")] = Path("weights"),
     seed: Annotated[int, _option("N", "The first seed; 0.", min=0)] = 0,
     seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
-    steps: Annotated[int, _option("N", "At most so many steps for each.", min=1)] = 60_000,
+    steps: Annotated[int | None, _option("N", "At most so many steps for each.", min=1)] = None,
+    traces: Traces = None,
+    replay: Annotated[Path | None, _option("FILE", "The weights of a log of --learn.", exists=True)] = None,
 ) -> int:
-    """Train a network until it is right for every word; 1 if it is not."""
-    from kvrm.cli.networks import train_network
+    """Train a network: that of dispatch until it is right for every word; 1 if it is not."""
+    if network == "memory":
+        from kvrm.cli.memory import replay_memory, train_memory
 
-    return train_network(network, out, seed, seeds, steps)
+        if replay is not None:
+            return replay_memory(replay, out)
+        return train_memory(traces, out, seed, seeds, steps)
+    from kvrm.cli.networks import STEPS, train_network
+
+    return train_network(network, out, seed, seeds, steps or STEPS)
 
 
 @app.command()
@@ -185,8 +202,53 @@ def prove(
 
 
 @app.command()
-def evaluate(network: Network, weights: Weights = None) -> int:
+def evaluate(
+    network: Network,
+    weights: Weights = None,
+    traces: Traces = None,
+    json: Annotated[Path | None, _option("FILE", "Write the figures of memory.", dir_okay=False)] = None,
+    aba: Annotated[str | None, _option("A,B", "Learn from trace A, B, A again.")] = None,
+) -> int:
     """Compare rule, table, networks, random weights and the oracle."""
+    if network == "memory":
+        from kvrm.cli.memory import evaluate_learning, evaluate_memory
+        from kvrm.neural.weights import SHIPPED
+
+        if aba is not None:
+            return evaluate_learning(traces, weights or SHIPPED, aba)
+        return evaluate_memory(traces, weights or SHIPPED, json)
     from kvrm.cli.networks import evaluate_network
 
     return evaluate_network(network, weights)
+
+
+data_app = typer.Typer(help="Make what networks learn from.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+@data_app.command("memory", context_settings={"allow_interspersed_args": False})
+def data_memory(
+    program: Program,
+    args: Arguments = None,
+    out: Annotated[Path, _option("FILE", "Where the trace goes; ./trace.npz.")] = Path("trace.npz"),
+    skip: Annotated[int, _option("N", "Keep no access of the first N instructions; 0.", min=0)] = 0,
+    pages: Annotated[bool, typer.Option("--pages", help="No trace: what page misses cost.")] = False,
+    root: Root = None,
+    max_instructions: Budget = None,
+) -> int:
+    """Run a program and write its memory accesses."""
+    from kvrm.cli.memory import record, show_page_misses
+    from kvrm.cli.run import Options
+
+    options = Options(
+        engine=None,
+        root=root,
+        rw=None,
+        features=None,
+        max_instructions=max_instructions,
+        env=[],
+        fp_flags=False,
+    )
+    if pages:
+        return show_page_misses(program, args or [], options)
+    return record(program, args or [], options, out, skip)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,27 @@ class Options:
     policies: Sequence[str] = ()
 
 
-def run_program(program: Path, arguments: Sequence[str], options: Options, *, stats: bool) -> int:
-    """Run `program` on this process' standard files; return the exit code. Raises `kvrm.KvrmError`."""
-    machine, result = run_guest(program, arguments, options)
+def run_program(
+    program: Path,
+    arguments: Sequence[str],
+    options: Options,
+    *,
+    stats: bool,
+    policies: Mapping[str, Any] | None = None,
+) -> int:
+    """Run `program` on this process' standard files; return the exit code. Raises `kvrm.KvrmError`.
+
+    `policies` are objects, besides those that the options name.
+    """
+    machine, result = run_guest(program, arguments, options, policies)
     if stats:
         print(statistics(machine, result), file=sys.stderr)
     return exit_code(result)
 
 
-def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tuple[kvrm.Machine, kvrm.Result]:
+def run_guest(
+    program: Path, arguments: Sequence[str], options: Options, policies: Mapping[str, Any] | None = None
+) -> tuple[kvrm.Machine, kvrm.Result]:
     """Run `program` on this process' standard files, and complain of it if it did not exit."""
     # Python would see Ctrl-C only when the native code returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -48,15 +60,22 @@ def run_guest(program: Path, arguments: Sequence[str], options: Options) -> tupl
         open(1, "wb", buffering=0, closefd=False) as stdout,
         open(2, "wb", buffering=0, closefd=False) as stderr,
     ):
-        machine = make_machine(program, arguments, options, stdin=stdin, stdout=stdout, stderr=stderr)
+        files: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        machine = make_machine(program, arguments, options, policies, **files)
         result = machine.run(max_instructions=options.max_instructions)
     if result.stop is not kvrm.Stop.EXIT:
         print("kvrm:", result.message, file=sys.stderr)
     return machine, result
 
 
-def make_machine(program: Path, arguments: Sequence[str], options: Options, **more: Any) -> kvrm.Machine:
-    """The machine that the options ask for; `more` is passed on."""
+def make_machine(
+    program: Path,
+    arguments: Sequence[str],
+    options: Options,
+    policies: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> kvrm.Machine:
+    """The machine that the options ask for, with `policies` besides those; `more` is passed on."""
     return kvrm.Machine(
         program,
         args=arguments,
@@ -67,7 +86,7 @@ def make_machine(program: Path, arguments: Sequence[str], options: Options, **mo
         features=None if options.features is None else feature_names(options.features),
         fp_flags=options.fp_flags,
         target=options.target,
-        policies=chosen_policies(options.policies),
+        policies=chosen_policies(options.policies) | dict(policies or {}),
         **more,
     )
 
@@ -89,9 +108,9 @@ def environment(settings: Sequence[str]) -> dict[str, str]:
     return variables
 
 
-def chosen_policies(settings: Sequence[str]) -> dict[str, str]:
+def chosen_policies(settings: Sequence[str]) -> dict[str, Any]:
     """The policies of `QUESTION=NAME`, each once. Raises `kvrm.UsageError`."""
-    chosen: dict[str, str] = {}
+    chosen: dict[str, Any] = {}
     for setting in settings:
         question, given, name = setting.partition("=")
         if not given or question in chosen:
@@ -144,9 +163,6 @@ def statistics(machine: kvrm.Machine, result: kvrm.Result) -> str:
                 "compile_seconds": round(profile.compile_seconds, 6),
             },
             "calls": {call.name: call.count for call in profile.calls},
-            "policies": {
-                question: {"words": policy.words, "seconds": round(policy.seconds, 6)}
-                for question, policy in machine.policies.items()
-            },
+            "policies": {question: policy.report for question, policy in machine.policies.items()},
         }
     )

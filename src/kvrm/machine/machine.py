@@ -53,6 +53,9 @@ DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") 
 }
 """What runs the lane of a machine on target "cuda"."""
 
+RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
+"""The interpreter whose memory accesses a policy is told of."""
+
 
 class Engine(Protocol):
     """What the Machine needs of an engine."""
@@ -135,7 +138,9 @@ class Machine:
         self.engine = _engine_name(engine or ("interpreter" if self.policies else None))
         self.target = _target_name(target)
         if self.policies and self.engine != "interpreter":
-            raise UsageError("a dispatch policy is for engine interpreter")
+            raise UsageError(f"a {next(iter(self.policies))} policy is for engine interpreter")
+        if "memory" in self.policies and (self.target != "cpu" or lanes is not None):
+            raise UsageError("a memory policy is for one lane on target cpu")
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -441,6 +446,8 @@ class Machine:
         They share nothing that one of them could change, and this machine stays as it is.
         """
         self._solo.require_idle()
+        if "memory" in self.policies:
+            raise UsageError("a memory policy is for one lane on target cpu")
         made: Lanes = _named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
         return made
 
@@ -479,19 +486,31 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
         raise UsageError(str(error)) from None
 
 
+def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str) -> Any:
+    """The interpreter that the machine's policies ask for."""
+    state, features = machine.state, machine.features
+    dispatch, watch = (machine.policies.get(question) for question in ("dispatch", "memory"))
+    if hasattr(dispatch, "emit"):
+        if watch or target == "cuda":
+            raise UsageError("dispatch=inline is for target cpu, without a memory policy")
+        return _named(INLINE)(state, memory, dispatch, features)
+    engine: Any = _named(RECORDER if watch else usual)(state, memory, features)
+    if watch:
+        watch.attach(memory.peek)
+        engine.sink = watch.feed
+    if dispatch:
+        engine.dispatch_by(dispatch)
+    return engine
+
+
 def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:
     state, features = machine.state, machine.features
     topics, start = trace_switch()
     engines = DEVICE_ENGINES if target == "cuda" else ENGINES
-    policy = machine.policies.get("dispatch")
-    if hasattr(policy, "emit"):
-        if target == "cuda":
-            raise UsageError("dispatch=inline is for target cpu")
-        engine: Any = _named(INLINE)(state, memory, policy, features)
+    if machine.policies:
+        engine: Any = _make_interpreter(machine, memory, engines[machine.engine], target)
     else:
         engine = _named(engines[machine.engine])(state, memory, features)
-        if policy:
-            engine.dispatch_by(policy)
     if program:
         engine.prepare()
     if topics - {"sys"}:

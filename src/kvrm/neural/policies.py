@@ -1,7 +1,8 @@
-"""Policies answer questions about code. That of dispatch is which execution class each word has.
+"""Policies answer questions about code.
 
-They are interchangeable. None is trusted: the interpreter runs a word by a handler of the class that the
-policy says, or not at all (docs/networks.md).
+That of dispatch is which execution class each word has; that of memory, what an engine should prefetch for
+each load and store (`kvrm.neural.memory`). They are interchangeable, and none is trusted: a word runs by a
+handler of the class that the policy says, or not at all, and a prefetch changes no result.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class Counted:
         self.seconds += time.perf_counter() - began
         self.words += len(words)
         return answer
+
+    @property
+    def report(self) -> dict[str, float]:
+        """What `kvrm run --stats` tells."""
+        return {"words": self.words, "seconds": round(self.seconds, 6)}
 
 
 def rule(words: Words) -> Classes:
@@ -90,7 +96,23 @@ def _random() -> Policy:
     return HostNetwork(random_weights(0)).classes
 
 
-POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
+def _memory(name: str) -> Callable[[], Any]:
+    def make() -> Any:
+        from kvrm.neural.memory.policies import make_watch
+
+        return make_watch(name)
+
+    return make
+
+
+def _watched(choice: Any) -> Any:
+    """What watches a machine: a function of questions becomes the policy of a watch."""
+    from kvrm.neural.memory.policies import Watch
+
+    return choice if hasattr(choice, "feed") else Watch(choice)
+
+
+POLICIES: dict[str, dict[str, Callable[[], Any]]] = {
     "dispatch": {
         "rule": lambda: rule,
         "table": _table,
@@ -98,13 +120,16 @@ POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
         "inline": _inline,
         "random": _random,
         "oracle": lambda: oracle,
-    }
+    },
+    "memory": {name: _memory(name) for name in ("rule", "table", "network", "random", "oracle")},
 }
 """For each question, names and what makes the policy."""
+WRAPPERS: dict[str, Callable[[Any], Any]] = {"dispatch": Counted, "memory": _watched}
+"""For each question, what a machine gets for a policy."""
 
 
-def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Counted]:
-    """The policy for each question, given by name or as a function. Raises UsageError."""
+def make_policies(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What a machine gets for each question, its policy given by name or as a function. Raises UsageError."""
     made = {}
     for question, choice in chosen.items():
         if question not in POLICIES:
@@ -112,5 +137,5 @@ def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Counted]:
         known = POLICIES[question]
         if isinstance(choice, str) and choice not in known:
             raise UsageError(f"no policy {question}={choice}; there are {', '.join(known)}")
-        made[question] = Counted(known[choice]() if isinstance(choice, str) else choice)
+        made[question] = WRAPPERS[question](known[choice]() if isinstance(choice, str) else choice)
     return made

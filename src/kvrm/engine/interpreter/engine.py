@@ -73,12 +73,15 @@ class Interpreter:
     (`kvrm.engine.lane_loop`), and comes back when that leaves for what it does not know.
     """
 
+    records = False
+    """Whether its handlers note their memory accesses."""
+
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state, self._memory, self._features = state, memory, features
         self._words = state.words
         self.account = Account()
         self.trace: list[int] | None = None
-        self._library = library()
+        self._library = library(self.records)
         self._reference = Reference(state, memory, features)
         self._dispatch: Dispatch | None = None
         self._code = PageTable()

@@ -58,10 +58,13 @@ class Tables:
 
 
 class Library:
-    """Handlers of this process, growing as programs need them. Use `library()`: there is one."""
+    """Handlers of this process, growing as programs need them. Use `library()`: there is one of each kind.
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    With `recording`, its handlers note their memory accesses (`kvrm.engine.interpreter.recording`).
+    """
+
+    def __init__(self, directory: Path, recording: bool = False) -> None:
+        self._directory, self._recording = directory, recording
         self._lock = threading.RLock()
         self._loader = native.Loader()
         self._loaded: set[str] = set()
@@ -110,7 +113,7 @@ class Library:
             missing = sorted(wanted - self._known)
             if missing and purpose:
                 log.info("compiling %d instruction handlers %s", len(missing), purpose)
-            for segment in _build(missing):
+            for segment in _build(missing, self._recording):
                 self._add(segment)
             self._refresh()
 
@@ -216,11 +219,11 @@ def _build_runtime() -> Segment:
     return Segment(RUNTIME, [], [], array("I"), native.compile_object(str(module)))
 
 
-def _build(variants: Sequence[Variant]) -> list[Segment]:
+def _build(variants: Sequence[Variant], recording: bool) -> list[Segment]:
     """Segments for the given variants, LLVM working on all cores."""
     batches = [variants[i : i + BATCH] for i in range(0, len(variants), BATCH)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(_compile, *_stage(batch)) for batch in batches]
+        jobs = [pool.submit(_compile, *_stage(batch, recording)) for batch in batches]
         return [job.result() for job in jobs]
 
 
@@ -232,24 +235,28 @@ def _compile(name: str, variants: Sequence[Variant], rows: list[list[int]], text
     return Segment(name, list(variants), features, table, native.compile_object(text))
 
 
-def _stage(variants: Sequence[Variant]) -> tuple[str, Sequence[Variant], list[list[int]], str]:
+def _stage(
+    variants: Sequence[Variant], recording: bool
+) -> tuple[str, Sequence[Variant], list[list[int]], str]:
     """Name, variants, decode rows and LLVM text of a segment."""
     from llvmlite import ir
 
     from kvrm.engine.emitter import PTR
-    from kvrm.engine.interpreter.stage import build_handler
+    from kvrm.engine.interpreter.recording import RecordingStage
+    from kvrm.engine.interpreter.stage import HandlerStage, build_handler
     from kvrm.isa.a64 import definition_of
     from kvrm.isa.definition import bucket_keys
     from kvrm.isa.encoding import subtract
 
     name = hashlib.blake2b(json.dumps(variants).encode(), digest_size=8).hexdigest()
     module = ir.Module(name=name)
+    kind = RecordingStage if recording else HandlerStage
     decoders: list[ir.Function] = []
     rows: list[list[int]] = []
     for number, (key, statics) in enumerate(variants):
         d = definition_of(key)
         label = "/".join([key, *(f"{f.name}={v}" for f, v in zip(d.statics, statics, strict=True))])
-        decoders.append(build_handler(module, label, d, statics))
+        decoders.append(build_handler(module, label, d, statics, kind=kind))
         for cube in subtract(d.variant_cube(statics), d.unallocated):
             rows += [[k, cube.mask, cube.value, number] for k in bucket_keys(cube)]
             native.dump("decode", f"{cube.mask:08x} {cube.value:08x} {label}")
@@ -283,9 +290,10 @@ def variants_of(words: array[int]) -> set[Variant]:
 
 
 @functools.cache
-def library() -> Library:
-    """The process's library."""
+def library(recording: bool = False) -> Library:
+    """The process's library, or the one whose handlers record."""
     stamp = hashlib.blake2b(
         f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12
     ).hexdigest()
-    return Library(cache.versioned_directory("handlers", stamp))
+    kind = "recording-handlers" if recording else "handlers"
+    return Library(cache.versioned_directory(kind, stamp), recording)

@@ -354,14 +354,15 @@ def build_handler(
     definition: Definition,
     statics: Sequence[int],
     function: type[Function] = Function,
+    kind: type[HandlerStage] = HandlerStage,
 ) -> ir.Function:
     """Emit one variant's handlers; the decoder that chooses among them and fills the slot.
 
-    `function` is the kind of function that handlers are, on the target at hand.
+    `function` is the kind of function that handlers are, on the target at hand; `kind` stages them.
     """
 
     def build(into: ir.Module, suffix: str, slow: ir.Function | None, near: bool = False) -> HandlerStage:
-        stage = HandlerStage(into, name + suffix, slow, near, function)
+        stage = kind(into, name + suffix, slow, near, function)
         stage.build(definition, statics)
         return stage
 

@@ -1,0 +1,74 @@
+"""Memory policies: what a machine has watch its accesses, and what that reports.
+
+Whatever a policy answers, the guest is not touched: its accesses run through a model of caches in which the
+policy's prefetches are issued, and the report says what would have come of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from kvrm.engine.interpreter.recorder import Accesses
+from kvrm.errors import UsageError
+from kvrm.neural.memory.session import PolicySession, Session
+from kvrm.neural.memory.sites import CONFIGS, Policy, rule
+from kvrm.neural.memory.tables import TABLES
+from kvrm.neural.memory.trace import Peek, Sites
+
+BEST_TABLE = "best-offset"
+"""The table prefetcher that did best on the training traces (docs/networks-memory.md)."""
+
+
+class Watch:
+    """A memory policy of a machine: a function that answers questions, or a session with a table."""
+
+    def __init__(self, policy: Policy | Session) -> None:
+        self.session = policy if isinstance(policy, Session) else PolicySession(policy)
+        self._sites: Sites | None = None
+
+    def attach(self, peek: Peek) -> None:
+        """The machine says how its code is read."""
+        self._sites = Sites(peek)
+
+    def feed(self, a: Accesses) -> None:
+        """The guest made these accesses."""
+        assert self._sites is not None
+        site = self._sites.numbers(a.pc)
+        if isinstance(self.session, PolicySession):
+            self.session.words = self._sites.words
+        address, write = a.address.astype(np.int64), a.write.astype(np.int64)
+        self.session.feed(site, address, a.retired, write, len(self._sites))
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What would have been prefetched, for `kvrm run --stats`."""
+        session, outcome = self.session, self.session.outcome
+        told: dict[str, Any] = {
+            "accesses": outcome.accesses,
+            "sites": 0 if self._sites is None else len(self._sites),
+            "misses": outcome.misses,
+            "prefetches": outcome.issued,
+            "used": outcome.useful,
+        }
+        if isinstance(session, PolicySession):
+            configs = Counter(str(CONFIGS[c]) for c in session.answers)
+            told |= {"asked": len(session.asked), "seconds": round(session.seconds, 6)}
+            told |= {"configs": dict(configs.most_common())}
+        return told
+
+
+def make_watch(name: str) -> Watch:
+    """The watch of a policy. UsageError for the oracle: it needs the future."""
+    if name == "rule":
+        return Watch(rule)
+    if name == "table":
+        table = TABLES[BEST_TABLE]
+        return Watch(Session(table.propose, table.fresh()))
+    if name == "oracle":
+        raise UsageError("memory=oracle knows the future: it needs a trace (kvrm evaluate memory)")
+    from kvrm.neural.memory import network
+
+    return Watch(network.shipped() if name == "network" else network.random_policy(0))
