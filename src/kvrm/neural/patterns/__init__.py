@@ -1,0 +1,1 @@
+"""Patterns: which known library function a piece of code is. Proposals are tested before anything uses them."""
