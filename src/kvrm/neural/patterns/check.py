@@ -2,8 +2,9 @@
 
 Compared are the result, all memory that the function may write, and what the procedure call standard (AAPCS64)
 has it keep: x19 to x29, sp, the low halves of v8 to v15, and the stack at and above sp. Nothing else can be
-written: it is not writable, so a function that does faults. Nor may it make system calls. What passes is
-"tested equivalent": a test, not a proof.
+written: it is not writable, so a function that does faults. The pages around the thread pointer are, but must
+stay as they are, except that a function which the standard lets set errno may set it to EINVAL. System calls
+are not allowed. What passes is "tested equivalent": a test, not a proof.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ COMPARISON = bytes.fromhex(
 )
 SAVED = (*(f"x{i}" for i in range(19, 30)), "sp", *(f"v{i}" for i in range(8, 16)))
 WORD = (1 << 64) - 1
+EINVAL = 22
+SETS_ERRNO = {"strtol"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,11 @@ class Checker:
 
     def __init__(self, program: Any) -> None:
         source = program if isinstance(program, kvrm.Machine) else _started(program)
-        self._machine = _copied(source)
+        self._thread = _thread_pages(source)
+        self._machine = _copied(source, self._thread)
         self._lanes = self._machine.fork(CASES, threads=1)
-        areas = slice(ONE, ONE + AREA), slice(OTHER, OTHER + AREA), slice(SP, SP + KEPT_STACK)
+        areas = [slice(start, start + AREA) for start in (ONE, OTHER)] + [slice(SP, SP + KEPT_STACK)]
+        areas += [slice(page, page + PAGE) for page in self._thread]
         self._lanes.keep = ("x0", *SAVED, *areas)
         self.checks = self.retired = 0
 
@@ -88,9 +93,19 @@ class Checker:
         self.checks += 1
         self.retired += int(results.retired.sum())
         for number, case in enumerate(given):
-            if reason := _difference(name, case, results, number, inputs):
+            reason = _difference(name, case, results, number, inputs) or self._thread_written(name, results, number)
+            if reason:
                 return Verdict(name, False, f"{_call(name, case)}: {reason}")
         return Verdict(name, True)
+
+    def _thread_written(self, name: str, results: LaneResults, lane: int) -> str:
+        for page in self._thread:
+            before = np.frombuffer(self._machine.memory[page : page + PAGE], "<u4")
+            after = results.memory[page : page + PAGE][lane].view("<u4")
+            changed = np.flatnonzero(before != after)
+            if len(changed) and not (name in SETS_ERRNO and after[changed].tolist() == [EINVAL]):
+                return f"it writes to its thread's memory at {page + 4 * int(changed[0]):#x}"
+        return ""
 
     def first(self, address: int, names: list[str]) -> Verdict | None:
         """The first name that a function passes as; its verdict, or that of the first name. None for no names."""
@@ -108,16 +123,28 @@ def _started(program: Any) -> kvrm.Machine:
     return machine
 
 
-def _copied(source: kvrm.Machine) -> kvrm.Machine:
-    """A bare machine with a copy of what is mapped in `source`, not writable, and the arena."""
+def _thread_pages(source: kvrm.Machine) -> list[int]:
+    """The page that the thread pointer is in and the one before, as far as they are mapped and writable."""
+    page = source.state.system(System.TPIDR_EL0) & -PAGE
+    regions = [r for r in source._memory.regions() if r.prot & Prot.W]
+    return [p for p in (page - PAGE, page) if any(r.start <= p < r.end for r in regions)]
+
+
+def _copied(source: kvrm.Machine, writable: list[int]) -> kvrm.Machine:
+    """A bare machine with a copy of what is mapped in `source`, and the arena.
+
+    Only that and some pages can be written.
+    """
     machine = kvrm.Machine(engine="interpreter", features=source.features)
     memory, theirs = machine._memory, source._memory
     for region in theirs.regions():
-        if region.name == "[stack]":
+        if region.name == "[stack]" and not any(region.start <= page < region.end for page in writable):
             continue
         memory.map(region.start, region.end - region.start, region.prot & ~Prot.W)
         if filled := theirs.filled(region):
             memory.poke(region.start, theirs.peek(region.start, filled))
+    for page in writable:
+        memory.protect(page, PAGE, Prot.R | Prot.W)
     for start, size in ((ONE, AREA), (OTHER, AREA), (STACK, STACK_SIZE)):
         memory.map(start, size, Prot.R | Prot.W)
     machine.write_memory(HELPERS, COMPARISON, prot="rx")

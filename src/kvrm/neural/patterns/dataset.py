@@ -1,7 +1,8 @@
 """The data set: functions of static libraries with their labels, and what is held out of training.
 
-One C library at a time is held out, with a fifth of the other packages. What differs only in what is masked
-is there once for each C library, and once for all other files together.
+One C library at a time is held out, with a fifth of the other packages. Variants are what somebody compiled of
+the sources of a C library: training sees them, unless that library is held out, and no test does. What differs
+only in what is masked is there once for each C library, for its variants, and for all other files together.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import numpy.typing as npt
 from kvrm.errors import UsageError
 from kvrm.isa.execution import Words
 from kvrm.neural.patterns.archives import Compiled, functions_in
-from kvrm.neural.patterns.encoding import Encoded, encode, signature
+from kvrm.neural.patterns.encoding import Encoded, encode
+from kvrm.neural.patterns.known import signatures_of
 from kvrm.neural.patterns.labels import NONE, label_of
 
 NAME = "patterns"
 MOST = 4096
 """Instructions of a function that are kept."""
+VARIANTS = "{} variants"
+"""What the variants of a C library are called among the files."""
 HELD_OUT = 5
 """One in so many files that hold no C library is for tests."""
 
@@ -56,40 +60,47 @@ class Data:
         """Some functions as policies see them."""
         return encode([self.function(int(i)) for i in chosen])
 
-    def signatures(self) -> list[bytes]:
-        """The signature of each function."""
-        return _signatures(encode([self.function(i) for i in range(len(self))]))
-
     def held_out(self, libc: str) -> Flags:
         """Which functions are the test when `libc` is left out: its own, and those of some other files."""
         if libc not in self.libcs:
             raise UsageError(f"no C library {libc!r} in the data; there are {', '.join(self.libcs)}")
-        test = [f == libc or (f not in self.libcs and _is_for_tests(f)) for f in self.files]
-        return np.array(test)[self.origins]
+        others = set(self.files) - {*self.libcs, *map(VARIANTS.format, self.libcs)}
+        return self._of({libc} | {file for file in others if _is_for_tests(file)})
+
+    def training(self, libc: str | None) -> Flags:
+        """Which functions training may see when `libc` is left out; all if none is."""
+        if libc is None:
+            return np.ones(len(self), np.bool_)
+        return ~self.held_out(libc) & ~self._of({VARIANTS.format(libc)})
+
+    def _of(self, files: set[str]) -> Flags:
+        return np.array([file in files for file in self.files])[self.origins]
 
 
 def _is_for_tests(file: str) -> bool:
     return hashlib.sha256(file.encode()).digest()[0] % HELD_OUT == 0
 
 
-def _signatures(encoded: Encoded) -> list[bytes]:
-    masked, starts = encoded.masked, encoded.starts
-    return [signature(masked[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+Paths = Sequence[Path]
 
 
-def collect(libcs: Mapping[str, Sequence[Path]], others: Sequence[Path]) -> Data:
+def collect(libcs: Mapping[str, Paths], variants: Mapping[str, Paths], others: Paths) -> Data:
     """Read all files, and drop duplicates. Raises UsageError."""
+    if strange := set(variants) - set(libcs):
+        raise UsageError(f"variants of {min(strange)!r}, which is none of the C libraries")
     sources = [(libc, path) for libc, paths in libcs.items() for path in paths]
+    sources += [(VARIANTS.format(libc), path) for libc, paths in variants.items() for path in paths]
+    labelled = {file for file, _ in sources}
     sources += [(path.name.partition("_")[0], path) for path in others]
     found = [(file, function) for file, path in sources for function in functions_in(path)]
     words = [function.words[:MOST] for _, function in found]
-    keep = list(_distinct(found, _signatures(encode(words)), set(libcs)))
+    keep = list(_distinct(found, signatures_of(encode(words)), labelled))
     files = tuple(dict.fromkeys(file for file, _ in sources))
     kept = [found[i] for i in keep]
-    labels = [label_of(f.names) if file in libcs else NONE for file, f in kept]
+    labels = [label_of(f.names) if file in labelled else NONE for file, f in kept]
     lengths = [len(words[i]) for i in keep]
     return Data(
-        words=np.concatenate([words[i] for i in keep]),
+        words=np.concatenate([np.zeros(0, np.uint32), *(words[i] for i in keep)]),
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         labels=np.array(labels, np.uint8),
         origins=np.array([files.index(file) for file, _ in kept], np.uint16),
@@ -99,19 +110,19 @@ def collect(libcs: Mapping[str, Sequence[Path]], others: Sequence[Path]) -> Data
     )
 
 
-def _distinct(found: Sequence[tuple[str, Compiled]], hashes: list[bytes], libcs: set[str]) -> Iterator[int]:
+def _distinct(found: Sequence[tuple[str, Compiled]], hashes: list[bytes], labelled: set[str]) -> Iterator[int]:
     """Numbers of the functions that stay.
 
     Functions of other files that are called like a known one go: nobody says that they are one. So do those
     that are the same as a known one.
     """
     labels = [label_of(function.names) for _, function in found]
-    known = {h for h, number, (file, _) in zip(hashes, labels, found, strict=True) if file in libcs and number != NONE}
+    known = {h for h, number, (file, _) in zip(hashes, labels, found, strict=True) if file in labelled and number != NONE}
     seen: set[tuple[str, bytes, int]] = set()
     for i, ((file, _), h, number) in enumerate(zip(found, hashes, labels, strict=True)):
-        if file not in libcs and (number != NONE or h in known):
+        if file not in labelled and (number != NONE or h in known):
             continue
-        key = (file if file in libcs else "", h, number)
+        key = (file if file in labelled else "", h, number)
         if key not in seen:
             seen.add(key)
             yield i

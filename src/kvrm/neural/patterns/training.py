@@ -16,6 +16,7 @@ from kvrm.neural.network import Floats
 from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.patterns.network import (
     GAP,
+    OUTPUTS,
     TABLES,
     WIDTH,
     Sequences,
@@ -38,7 +39,9 @@ HARDEST = 300
 RATE, WARM_UP = 1.5e-3, 50
 FREE = np.arange(3, 18)
 """Registers that change places: what a function may use and need not keep, less most arguments."""
-DROPPED, SWAPPED, HIDDEN = 0.04, 0.06, 0.1
+DROPPED, SWAPPED, HIDDEN = 0.06, 0.08, 0.2
+SMOOTHED = 0.05
+"""How much of a label is spread over all of them, so that the network is not too sure."""
 
 Report = Callable[[int, float], None]
 """Told after each look: steps, mean loss of the last ones."""
@@ -93,12 +96,14 @@ def changed(sequences: Sequences, rng: np.random.Generator) -> Sequences:
 
 
 def gradient_of(flat: Floats, sequences: Sequences, wanted: npt.NDArray[np.uint8]) -> tuple[Floats, float]:
-    """The gradient of the mean cross-entropy, in the layout of the parameters, and the loss itself."""
+    """The gradient of the mean cross-entropy with smoothed labels, in the layout of the parameters, and the loss itself."""
     outputs, trace = outputs_of(flat, sequences)
     share = softmax(outputs)
     every = np.arange(len(wanted))
-    loss = float(-np.log(share[every, wanted] + 1e-9).mean())
-    share[every, wanted] -= 1
+    logs = np.log(share + 1e-9)
+    loss = float(-((1 - SMOOTHED) * logs[every, wanted] + SMOOTHED * logs.mean(axis=1)).mean())
+    share -= SMOOTHED / OUTPUTS
+    share[every, wanted] -= 1 - SMOOTHED
     gradient = np.zeros_like(flat)
     _backward(parts_of(flat), parts_of(gradient), trace, share / len(wanted))
     return gradient, loss
