@@ -46,7 +46,8 @@ Writable = Annotated[Path | None, _directory("The guest may write to DIR.")]
 Features = Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")]
 Budget = Annotated[int | None, _option("N", "Stop after N instructions.", min=0)]
 Environment = Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")]
-Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch")]
+Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch or patterns")]
+Data = Annotated[Path, _option("DIR", "What `kvrm data` wrote; ./data.")]
 Weights = Annotated[Path | None, _directory("Weights of `kvrm train`, not the ones that ship.")]
 FpFlags = Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")]
 
@@ -158,17 +159,54 @@ def disasm(
 
 
 @app.command()
+def symbols(
+    program: Program,
+    policy: Annotated[list[str] | None, _option("patterns=NAME", "Who proposes; network.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Test what is proposed by running it.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show functions without a name too.")] = False,
+    json: Annotated[Path | None, _option("FILE", "Write what is shown to FILE.", dir_okay=False)] = None,
+) -> int:
+    """Find the functions of a static program, and which of them are known library functions."""
+    from kvrm.cli.symbols import list_symbols
+
+    return list_symbols(program, policy or [], check=check, every=every, json_file=json)
+
+
+@app.command()
+def data(
+    network: Annotated[str, typer.Argument(metavar="NETWORK", help="patterns")],
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILES...", help="Libraries.")] = None,
+    libc: Annotated[list[str] | None, _option("NAME=FILE", "A C library: .a, .o or .deb.")] = None,
+    variant: Annotated[list[str] | None, _option("NAME=FILE", "More of one, for training only.")] = None,
+    out: Data = Path("data"),
+) -> int:
+    """Make the data set that a network is trained with."""
+    from kvrm.cli.networks import require_network
+    from kvrm.cli.patterns import make_data
+
+    require_network(network, ("patterns",))
+    return make_data(libc or [], variant or [], files or [], out)
+
+
+@app.command()
 def train(
     network: Network,
     out: Annotated[Path, _option("DIR", "Where weights go; ./weights.")] = Path("weights"),
     seed: Annotated[int, _option("N", "The first seed; 0.", min=0)] = 0,
     seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
-    steps: Annotated[int, _option("N", "At most so many steps for each.", min=1)] = 60_000,
+    steps: Annotated[int | None, _option("N", "At most so many steps for each.", min=1)] = None,
+    data: Data = Path("data"),
+    leave_out: Annotated[list[str] | None, _option("LIBC", "Train patterns without it.")] = None,
 ) -> int:
-    """Train a network until it is right for every word; 1 if it is not."""
+    """Train a network; 1 if it is one that can be proved and is wrong for some word."""
+    if network == "patterns":
+        from kvrm.cli.patterns import STEPS, train_patterns
+
+        return train_patterns(data, out, leave_out or [], range(seed, seed + seeds), steps or STEPS)
+    from kvrm.cli.networks import STEPS as DISPATCH_STEPS
     from kvrm.cli.networks import train_network
 
-    return train_network(network, out, seed, seeds, steps)
+    return train_network(network, out, seed, seeds, steps or DISPATCH_STEPS)
 
 
 @app.command()
@@ -184,8 +222,17 @@ def prove(
 
 
 @app.command()
-def evaluate(network: Network, weights: Weights = None) -> int:
+def evaluate(
+    network: Network,
+    weights: Weights = None,
+    data: Data = Path("data"),
+    json: Annotated[Path | None, _option("FILE", "Write the table to FILE.", dir_okay=False)] = None,
+) -> int:
     """Compare rule, table, networks, random weights and the oracle."""
+    if network == "patterns":
+        from kvrm.cli.patterns import evaluate_patterns
+
+        return evaluate_patterns(data, weights or Path("weights"), json)
     from kvrm.cli.networks import evaluate_network
 
     return evaluate_network(network, weights)

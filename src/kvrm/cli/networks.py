@@ -24,12 +24,13 @@ from kvrm.neural.training import leads, train, train_baseline
 from kvrm.neural.weights import SHIPPED, load
 
 NETWORKS = ("dispatch",)
+STEPS = 60_000
 
 
-def require_network(name: str) -> None:
+def require_network(name: str, there: tuple[str, ...] = NETWORKS) -> None:
     """UsageError for a network that there is not."""
-    if name not in NETWORKS:
-        raise kvrm.UsageError(f"no network {name!r}; there is {', '.join(NETWORKS)}")
+    if name not in there:
+        raise kvrm.UsageError(f"no network {name!r}; there is {', '.join(there)}")
 
 
 def train_network(name: str, directory: Path, seed: int, seeds: int, steps: int) -> int:
@@ -37,7 +38,7 @@ def train_network(name: str, directory: Path, seed: int, seeds: int, steps: int)
     require_network(name)
     made: dict[str, object] = {
         "data": {"cells": CELLS, "classes_sha256": hash_of(classes())},
-        "commit": _commit(),
+        "commit": commit(),
     }
     best = max((_attempt(number, steps) for number in range(seed, seed + seeds)), key=Attempt.rank)
     directory.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,7 @@ def _watched(seed: int, steps: int) -> Floats:
         return train(seed, steps, report)
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit that the package is at, "-dirty" behind it if files differ; its version without git."""
     package = str(Path(kvrm.__file__).parent)
     command = ["git", "-C", package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]

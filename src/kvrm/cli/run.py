@@ -148,5 +148,6 @@ def statistics(machine: kvrm.Machine, result: kvrm.Result) -> str:
                 question: {"words": policy.words, "seconds": round(policy.seconds, 6)}
                 for question, policy in machine.policies.items()
             },
+            "replaced": machine.replacements and machine.replacements.as_json(),
         }
     )

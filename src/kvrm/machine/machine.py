@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kvrm.debug.profile import Profile
     from kvrm.engine.account import Account
     from kvrm.machine.lanes import Lanes
+    from kvrm.neural.patterns.replacement import Replacements
 
 ENGINES = {
     "tiered": "kvrm.engine.translator.engine:Translator",
@@ -133,7 +134,7 @@ class Machine:
         self.engine = _engine_name(engine or ("interpreter" if self.policies else None))
         self.target = _target_name(target)
         if self.policies and self.engine != "interpreter":
-            raise UsageError("a dispatch policy is for engine interpreter")
+            raise UsageError(f"a {next(iter(self.policies))} policy is for engine interpreter")
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -165,6 +166,9 @@ class Machine:
         target = self.target if lanes is None else "cpu"
         self._engine = _make_engine(self, self._memory, program is not None, target)
         self._memory.on_remap = self._engine.invalidate
+        self.replacements: Replacements | None = None
+        if "patterns" in self.policies:
+            self.replacements = _make_replacements(self, program)
         self._solo = Solo(self)
         self._watch: Watch = self._solo
         self._lanes: Lanes | None = None
@@ -355,6 +359,9 @@ class Machine:
         `resumed`: native code has left already, somebody else entered it.
         """
         engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
+        replaced, stops = self.replacements, self.breakpoints
+        if replaced is not None:
+            stops = self.breakpoints | replaced.functions.keys()
         words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
@@ -363,7 +370,7 @@ class Machine:
                 if resumed:
                     left, resumed = engine.resume(end), False
                 else:
-                    left = engine.run(min(end - retired, watch.slice), self.breakpoints)
+                    left = engine.run(min(end - retired, watch.slice), stops)
                 retired = engine.retired
                 if left is not None and left.kind is system_call and process is not None:
                     call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
@@ -371,7 +378,8 @@ class Machine:
                     call.seconds += time.perf_counter() - began
                     call.count += 1
                 elif left is not None and left.kind is not ExitKind.BUDGET:
-                    return explain(left, self.pc, self._word)
+                    if not self._is_replaced(left):
+                        return explain(left, self.pc, self._word)
             except OutOfMemory:
                 return OUT_OF_MEMORY
             except (KvrmError, KeyboardInterrupt, GuestFault):
@@ -386,6 +394,14 @@ class Machine:
                 return breakpoint_at(self.pc)
             if watch.tick(retired):
                 return CANCELLED
+
+    def _is_replaced(self, left: Any) -> bool:
+        """Whether an exit was at a replaced function and at no breakpoint; if so, its call may be answered now."""
+        replaced, pc = self.replacements, self.state.pc
+        if replaced is None or left.kind is not ExitKind.BREAKPOINT or pc in self.breakpoints:
+            return False
+        replaced.answer(self.state, self._memory)
+        return True
 
     def _word(self) -> int | None:
         try:
@@ -475,6 +491,16 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
         return feature_set(features)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _make_replacements(machine: Machine, program: str | os.PathLike[str] | bytes | None) -> Replacements:
+    """What of a program its patterns policy and the check have replaced (docs/networks-patterns.md)."""
+    if program is None or machine.target != "cpu":
+        raise UsageError("a patterns policy is for programs on target cpu")
+    from kvrm.neural.patterns.replacement import replacements_for
+
+    data = program if isinstance(program, bytes) else Path(program).read_bytes()
+    return replacements_for(program, data, str(machine), machine.policies["patterns"])
 
 
 def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:

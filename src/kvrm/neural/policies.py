@@ -1,13 +1,16 @@
-"""Policies answer questions about code. That of dispatch is which execution class each word has.
+"""Policies answer questions about code: dispatch, which execution class each word has; patterns, which library
+function a function is (`kvrm.neural.patterns.policies`).
 
 They are interchangeable. None is trusted: the interpreter runs a word by a handler of the class that the
-policy says, or not at all (docs/networks.md).
+policy says, or not at all (docs/networks.md); a function counts as known only if it passes a test.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +24,11 @@ from kvrm.isa.execution import Classes, Words, classes, execution_of
 class Counted:
     """A policy that counts what it is asked: `words`, and the `seconds` that answers took."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Callable[[Any], Any]) -> None:
         self._policy, self.words, self.seconds = policy, 0, 0.0
 
-    def __call__(self, words: Words) -> Classes:
-        """The policy's answer."""
+    def __call__(self, words: Any) -> Any:
+        """The policy's answer; `words` has a length."""
         began = time.perf_counter()
         answer = self._policy(words)
         self.seconds += time.perf_counter() - began
@@ -77,19 +80,28 @@ def _random() -> Policy:
     return HostNetwork(random_weights(0)).classes
 
 
-POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
+def _patterns(name: str) -> Callable[[Any], Any]:
+    from kvrm.neural.patterns.policies import POLICIES
+
+    return POLICIES[name]()
+
+
+POLICIES: dict[str, dict[str, Callable[[], Callable[[Any], Any]]]] = {
     "dispatch": {
         "rule": lambda: rule,
         "table": _table,
         "network": _network,
         "random": _random,
         "oracle": lambda: oracle,
-    }
+    },
+    "patterns": {
+        name: partial(_patterns, name) for name in ("rule", "table", "network", "random", "oracle")
+    },
 }
 """For each question, names and what makes the policy."""
 
 
-def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Counted]:
+def make_policies(chosen: Mapping[str, str | Callable[[Any], Any]]) -> dict[str, Counted]:
     """The policy for each question, given by name or as a function. Raises UsageError."""
     made = {}
     for question, choice in chosen.items():

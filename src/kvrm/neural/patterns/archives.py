@@ -20,7 +20,9 @@ from kvrm.isa.execution import Words
 _ARCHIVE = b"!<arch>\n"
 _MEMBER = struct.Struct("16s12s6s6s8s10s2s")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")])
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
 _RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _ET_REL, _AARCH64, _SYMTAB, _RELA, _FUNC, _EXECUTABLE = 1, 183, 2, 4, 2, 4
 
@@ -89,7 +91,11 @@ def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _of_object(data: bytes, library: str) -> Iterator[Compiled]:
     """The functions of a relocatable AArch64 object; nothing of another file."""
-    if len(data) < 64 or data[:6] != b"\x7fELF\2\1" or struct.unpack_from("<HH", data, 16) != (_ET_REL, _AARCH64):
+    if (
+        len(data) < 64
+        or data[:6] != b"\x7fELF\2\1"
+        or struct.unpack_from("<HH", data, 16) != (_ET_REL, _AARCH64)
+    ):
         return
     (start,), (count,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 60)
     sections = [_SECTION.unpack_from(data, start + i * _SECTION.size) for i in range(count)]

@@ -18,7 +18,35 @@ from kvrm.neural.patterns.models import ELEMENT_KEY
 
 CASES = 128
 """How many a function is tested with."""
-LENGTHS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 47, 63, 64, 65, 95, 96, 97, 127, 128, 129, 200)
+LENGTHS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    8,
+    9,
+    15,
+    16,
+    17,
+    23,
+    31,
+    32,
+    33,
+    47,
+    63,
+    64,
+    65,
+    95,
+    96,
+    97,
+    127,
+    128,
+    129,
+    200,
+)
 LONG = (255, 256, 257, 511, 600, 1000, 2047, 3000, 4095, 4096)
 EVERYTHING = (1 << 64) - 1
 COMPARE = "comparison"
@@ -219,7 +247,13 @@ def _cased_bounded(m: Maker) -> Case:
 
 def _sought(m: Maker) -> Case:
     text = m.text(m.length(AREA - 1), m.alphabet())
-    c = 0 if m.number % 4 == 3 else int(m.rng.choice(list(text) or [7])) if m.number % 2 else int(m.rng.integers(0, 256))
+    c = (
+        0
+        if m.number % 4 == 3
+        else int(m.rng.choice(list(text) or [7]))
+        if m.number % 2
+        else int(m.rng.integers(0, 256))
+    )
     wild = int(m.rng.integers(0, 1 << 24)) << 8
     return m.done(m.string(ONE, text), m.integer(wild | c))
 
@@ -244,15 +278,21 @@ def _parts(m: Maker) -> Case:
 
 
 NUMBERS = (
-    "0 1 -1 +1 +-1 42 2147483647 -2147483648 007 0x1f 0X1F -0x10 0xg 1e5 12abc zz 7fffffffffffffff 10 99999999 -0"
-).encode().split(b" ")
+    (
+        "0 1 -1 +1 +-1 42 2147483647 -2147483648 007 0x1f 0X1F -0x10 0xg 1e5 12abc zz 7fffffffffffffff 10 99999999 -0"
+    )
+    .encode()
+    .split(b" ")
+)
 
 
 def _digits(m: Maker) -> bytes:
     space = m.text(int(m.rng.integers(0, 4)), b" \t\n\v\f\r")
     if m.number < 2 * len(NUMBERS):
         return space + NUMBERS[m.number % len(NUMBERS)]
-    return space + m.text(1, b"+-0x1") + m.text(int(m.rng.integers(0, 8)), b"0123456789") + m.text(2, b"9 fz-")
+    return (
+        space + m.text(1, b"+-0x1") + m.text(int(m.rng.integers(0, 8)), b"0123456789") + m.text(2, b"9 fz-")
+    )
 
 
 def _numbers(m: Maker) -> Case:
@@ -299,7 +339,9 @@ def _found(m: Maker) -> Case:
 
 def _values(m: Maker, bits: int) -> Case:
     edges = (0, 1, -1, 2, -2, (1 << bits - 1) - 1, 1 - (1 << bits - 1), 255, -256)
-    value = edges[m.number] if m.number < len(edges) else int(m.rng.integers(1 - (1 << bits - 1), 1 << bits - 1))
+    value = (
+        edges[m.number] if m.number < len(edges) else int(m.rng.integers(1 - (1 << bits - 1), 1 << bits - 1))
+    )
     return m.done(m.integer(value) if bits == 32 else value & EVERYTHING)
 
 

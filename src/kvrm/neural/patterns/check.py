@@ -93,7 +93,9 @@ class Checker:
         self.checks += 1
         self.retired += int(results.retired.sum())
         for number, case in enumerate(given):
-            reason = _difference(name, case, results, number, inputs) or self._thread_written(name, results, number)
+            reason = _difference(name, case, results, number, inputs) or self._thread_written(
+                name, results, number
+            )
             if reason:
                 return Verdict(name, False, f"{_call(name, case)}: {reason}")
         return Verdict(name, True)

@@ -1,7 +1,8 @@
 """The data set: functions of static libraries with their labels, and what is held out of training.
 
 One C library at a time is held out, with a fifth of the other packages. Variants are what somebody compiled of
-the sources of a C library: training sees them, unless that library is held out, and no test does. What differs
+the sources of a C library, or of something like one: training sees them, unless that library is held out, and
+no test does. What differs
 only in what is masked is there once for each C library, for its variants, and for all other files together.
 """
 
@@ -64,7 +65,7 @@ class Data:
         """Which functions are the test when `libc` is left out: its own, and those of some other files."""
         if libc not in self.libcs:
             raise UsageError(f"no C library {libc!r} in the data; there are {', '.join(self.libcs)}")
-        others = set(self.files) - {*self.libcs, *map(VARIANTS.format, self.libcs)}
+        others = {file for file in self.files if file not in self.libcs and not file.endswith(VARIANTS.format(""))}
         return self._of({libc} | {file for file in others if _is_for_tests(file)})
 
     def training(self, libc: str | None) -> Flags:
@@ -86,8 +87,6 @@ Paths = Sequence[Path]
 
 def collect(libcs: Mapping[str, Paths], variants: Mapping[str, Paths], others: Paths) -> Data:
     """Read all files, and drop duplicates. Raises UsageError."""
-    if strange := set(variants) - set(libcs):
-        raise UsageError(f"variants of {min(strange)!r}, which is none of the C libraries")
     sources = [(libc, path) for libc, paths in libcs.items() for path in paths]
     sources += [(VARIANTS.format(libc), path) for libc, paths in variants.items() for path in paths]
     labelled = {file for file, _ in sources}
@@ -110,14 +109,20 @@ def collect(libcs: Mapping[str, Paths], variants: Mapping[str, Paths], others: P
     )
 
 
-def _distinct(found: Sequence[tuple[str, Compiled]], hashes: list[bytes], labelled: set[str]) -> Iterator[int]:
+def _distinct(
+    found: Sequence[tuple[str, Compiled]], hashes: list[bytes], labelled: set[str]
+) -> Iterator[int]:
     """Numbers of the functions that stay.
 
     Functions of other files that are called like a known one go: nobody says that they are one. So do those
     that are the same as a known one.
     """
     labels = [label_of(function.names) for _, function in found]
-    known = {h for h, number, (file, _) in zip(hashes, labels, found, strict=True) if file in labelled and number != NONE}
+    known = {
+        h
+        for h, number, (file, _) in zip(hashes, labels, found, strict=True)
+        if file in labelled and number != NONE
+    }
     seen: set[tuple[str, bytes, int]] = set()
     for i, ((file, _), h, number) in enumerate(zip(found, hashes, labels, strict=True)):
         if file not in labelled and (number != NONE or h in known):

@@ -176,4 +176,6 @@ def _writes(d: Definition) -> bool:
 
 def signature(masked: Words) -> bytes:
     """What functions have in common that differ only in what is masked: 8 bytes."""
-    return zlib.crc32(masked.tobytes()).to_bytes(4, "little") + zlib.adler32(masked.tobytes()).to_bytes(4, "little")
+    return zlib.crc32(masked.tobytes()).to_bytes(4, "little") + zlib.adler32(masked.tobytes()).to_bytes(
+        4, "little"
+    )

@@ -66,7 +66,10 @@ class Fold:
         e = self.code.encoded
         encoded = Encoded(
             np.concatenate([[0], np.cumsum(lengths)]),
-            *(column[rows] for column in (e.masked, e.definition, e.target, e.base, e.second, e.rest, e.kind)),
+            *(
+                column[rows]
+                for column in (e.masked, e.definition, e.target, e.base, e.second, e.rest, e.kind)
+            ),
         )
         code = Code(encoded, [self.code.names[i] for i in chosen])
         return Fold(self.libc, code, self.labels[chosen], self.seen[chosen], self.known)

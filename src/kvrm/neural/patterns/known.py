@@ -116,7 +116,12 @@ def _codes() -> Words:
 
 def save(known: Known, directory: Path) -> None:
     """Write what rule and table know."""
-    arrays = {"labels": known.labels, "signatures": known.signatures, "grams": known.grams, "starts": known.starts}
+    arrays = {
+        "labels": known.labels,
+        "signatures": known.signatures,
+        "grams": known.grams,
+        "starts": known.starts,
+    }
     np.savez_compressed(directory / f"{NAME}.npz", **arrays)
 
 

@@ -71,8 +71,17 @@ def sequences_of(encoded: Encoded, vocabulary: Sequence[str]) -> Sequences:
     """Tokens of functions; definitions that the vocabulary of keys does not have share row 0."""
     rows = {key: row for row, key in enumerate(vocabulary, 1)}
     by_definition = np.array([rows.get(d.key, 0) for d in definitions] + [0], np.int16)
-    rest = np.where(encoded.rest == 0, 0, 1 + (encoded.rest * np.uint32(2654435761) >> np.uint32(8)) % (REST - 1))
-    columns = (by_definition[encoded.definition], encoded.target, encoded.base, encoded.second, rest, encoded.kind)
+    rest = np.where(
+        encoded.rest == 0, 0, 1 + (encoded.rest * np.uint32(2654435761) >> np.uint32(8)) % (REST - 1)
+    )
+    columns = (
+        by_definition[encoded.definition],
+        encoded.target,
+        encoded.base,
+        encoded.second,
+        rest,
+        encoded.kind,
+    )
     lengths = np.diff(encoded.starts)
     place = np.arange(len(encoded.masked)) - np.repeat(encoded.starts[:-1], lengths)
     tokens = np.stack([c.astype(np.int16) for c in columns], axis=1)[place < LONGEST]

@@ -29,6 +29,10 @@ class Code:
     encoded: Encoded
     names: Sequence[Sequence[str]]
 
+    def __len__(self) -> int:
+        """Instructions."""
+        return len(self.encoded.masked)
+
 
 Policy = Callable[[Code], Floats]
 PROPOSED = 0.02

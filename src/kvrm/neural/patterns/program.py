@@ -130,5 +130,7 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> dict[int, Symbol]:
         ):
             if info & 15 == _FUNC and number and name < len(strings):
                 sizes[value] = max(sizes.get(value, 0), size)
-                names.setdefault(value, []).append(strings[name : strings.find(b"\0", name)].decode("latin-1"))
+                names.setdefault(value, []).append(
+                    strings[name : strings.find(b"\0", name)].decode("latin-1")
+                )
     return {value: Symbol(size, tuple(sorted(set(names[value])))) for value, size in sizes.items()}

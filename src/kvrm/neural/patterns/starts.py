@@ -101,7 +101,9 @@ def _looked_at(run: Run, frames: dict[int, int]) -> _Code:
     conditional = (w & np.uint32(0xFF000010)) == 0x54000000
     compare, test = w & np.uint32(0x7E000000) == 0x34000000, w & np.uint32(0x7E000000) == 0x36000000
     distance = np.select(
-        [call | plain, conditional | compare, test], [_signed(w, 0, 26), _signed(w, 5, 19), _signed(w, 5, 14)], 0
+        [call | plain, conditional | compare, test],
+        [_signed(w, 0, 26), _signed(w, 5, 19), _signed(w, 5, 14)],
+        0,
     )
     target = np.where(call | plain | conditional | compare | test, np.arange(len(w)) + distance, -1)
     target[(target < 0) | (target >= len(w))] = -1
@@ -191,7 +193,9 @@ def _data_pointers(program: Program, run: Run) -> list[int]:
     for s in program.segments:
         skip = -s.vaddr % 8
         count = max(s.filesz - skip, 0) // 8
-        words = np.frombuffer(program.data, "<u8", count, s.offset + skip) if count else np.zeros(0, np.uint64)
+        words = (
+            np.frombuffer(program.data, "<u8", count, s.offset + skip) if count else np.zeros(0, np.uint64)
+        )
         found.update(words[(words >= run.start) & (words < run.end)].tolist())
     return sorted(found)
 

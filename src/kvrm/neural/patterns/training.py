@@ -47,7 +47,9 @@ Report = Callable[[int, float], None]
 """Told after each look: steps, mean loss of the last ones."""
 
 
-def train(sequences: Sequences, labels: npt.NDArray[np.uint8], seed: int, steps: int, report: Report) -> Floats:
+def train(
+    sequences: Sequences, labels: npt.NDArray[np.uint8], seed: int, steps: int, report: Report
+) -> Floats:
     """Parameters after so many steps on functions with these labels."""
     rng = np.random.default_rng(seed)
     flat = random_weights(seed)
@@ -142,7 +144,12 @@ def _of_greatest(
 
 
 def _through(
-    error: Floats, values: Floats, weights: Floats, found: list[Floats], apart: int, rows: npt.NDArray[np.int64]
+    error: Floats,
+    values: Floats,
+    weights: Floats,
+    found: list[Floats],
+    apart: int,
+    rows: npt.NDArray[np.int64],
 ) -> Floats:
     """Back through a convolution: fills in `found`, and gives the error of its inputs."""
     found[0][:] = neighbours(values, apart)[rows].T @ error
