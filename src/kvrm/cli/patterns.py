@@ -56,7 +56,8 @@ def train_patterns(directory: Path, out: Path, left_out: list[str], seeds: range
     """Train with each seed: without each of some C libraries, or with all data, which is what ships."""
     data = dataset.load(directory)
     out.mkdir(parents=True, exist_ok=True)
-    for libc in left_out or [None]:
+    chosen: list[str | None] = [*left_out] or [None]
+    for libc in chosen:
         for seed in seeds:
             _train_one(data, libc, seed, steps, out)
     return Exit.OK

@@ -377,9 +377,8 @@ class Machine:
                     over = process.syscall(retired)
                     call.seconds += time.perf_counter() - began
                     call.count += 1
-                elif left is not None and left.kind is not ExitKind.BUDGET:
-                    if not self._is_replaced(left):
-                        return explain(left, self.pc, self._word)
+                elif left is not None and left.kind is not ExitKind.BUDGET and not self._is_replaced(left):
+                    return explain(left, self.pc, self._word)
             except OutOfMemory:
                 return OUT_OF_MEMORY
             except (KvrmError, KeyboardInterrupt, GuestFault):
@@ -396,7 +395,7 @@ class Machine:
                 return CANCELLED
 
     def _is_replaced(self, left: Any) -> bool:
-        """Whether an exit was at a replaced function and at no breakpoint; if so, its call may be answered now."""
+        """Whether an exit was at a replaced function and no breakpoint; its call is answered if it can be."""
         replaced, pc = self.replacements, self.state.pc
         if replaced is None or left.kind is not ExitKind.BREAKPOINT or pc in self.breakpoints:
             return False

@@ -1,8 +1,9 @@
-"""Policies answer questions about code: dispatch, which execution class each word has; patterns, which library
-function a function is (`kvrm.neural.patterns.policies`).
+"""Policies answer questions about code.
 
-They are interchangeable. None is trusted: the interpreter runs a word by a handler of the class that the
-policy says, or not at all (docs/networks.md); a function counts as known only if it passes a test.
+That of dispatch is which execution class each word has, that of patterns which library function some code is
+(`kvrm.neural.patterns.policies`). They are interchangeable, and none is trusted: the interpreter runs a word
+by a handler of the class that the policy says, or not at all (docs/networks.md); a function counts as known
+only if it passes a test (docs/networks-patterns.md).
 """
 
 from __future__ import annotations
@@ -94,9 +95,7 @@ POLICIES: dict[str, dict[str, Callable[[], Callable[[Any], Any]]]] = {
         "random": _random,
         "oracle": lambda: oracle,
     },
-    "patterns": {
-        name: partial(_patterns, name) for name in ("rule", "table", "network", "random", "oracle")
-    },
+    "patterns": {name: partial(_patterns, name) for name in ("rule", "table", "network", "random", "oracle")},
 }
 """For each question, names and what makes the policy."""
 

@@ -71,24 +71,32 @@ class Maker:
         self.number, self.rng = number, rng
         self.memory = bytearray(rng.integers(0, 256, SIZE, np.uint8).tobytes())
 
+    def below(self, end: int) -> int:
+        """Any number from 0 on that is less."""
+        return int(self.rng.integers(0, end))
+
+    def one_of(self, *values: int) -> int:
+        """One of some numbers."""
+        return values[self.below(len(values))]
+
     def length(self, most: int = 2 * PAGE) -> int:
         """A length: small ones in order, then longer ones, then any."""
         if self.number < len(LENGTHS):
             return min(LENGTHS[self.number], most)
         if self.number % 4 == 0:
-            return min(int(self.rng.choice(LONG)), most)
-        return min(int(self.rng.integers(0, 160)), most)
+            return min(self.one_of(*LONG), most)
+        return min(self.below(160), most)
 
     def place(self, area: int, length: int) -> int:
         """Where so many bytes lie in an area: at its end, at its start, across its page end, or anywhere."""
-        kind = int(self.rng.integers(0, 4))
+        kind = self.below(4)
         if kind == 0:
             return area + AREA - length
         if kind == 1:
             return area
         if kind == 2 and 0 < length < PAGE:
-            return area + PAGE - int(self.rng.integers(0, length + 1))
-        return area + int(self.rng.integers(0, AREA - length + 1))
+            return area + PAGE - self.below(length + 1)
+        return area + self.below(AREA - length + 1)
 
     def put(self, address: int, data: bytes) -> int:
         """Write into memory; gives the address."""
@@ -106,11 +114,11 @@ class Maker:
 
     def integer(self, value: int) -> int:
         """An `int` argument: nobody says what the high half of its register is."""
-        return int(self.rng.integers(0, 1 << 32)) << 32 | value & 0xFFFFFFFF
+        return self.below(1 << 32) << 32 | value & 0xFFFFFFFF
 
     def alphabet(self) -> bytes:
         """Few letters, so that texts have much in common, or all."""
-        return (b"ab", b"\x80\xff", b"a\xe1A", b"")[int(self.rng.integers(0, 4))]
+        return (b"ab", b"\x80\xff", b"a\xe1A", b"")[self.below(4)]
 
     def done(self, *arguments: Argument) -> Case:
         """The case."""
@@ -134,7 +142,7 @@ def _moves(m: Maker) -> Case:
 
 def _fills(m: Maker) -> Case:
     n = m.length()
-    c = 0 if m.number % 3 == 0 else int(m.rng.integers(0, 1 << 32))
+    c = 0 if m.number % 3 == 0 else m.below(1 << 32)
     return m.done(m.place(ONE, n), m.integer(c), n)
 
 
@@ -143,8 +151,8 @@ def _pairs(m: Maker, n: int) -> tuple[bytes, bytes]:
     one = m.rng.integers(0, 256, n, np.uint8)
     other = one.copy()
     if n and m.number % 3:
-        at = int(m.rng.choice([0, n - 1, m.rng.integers(0, n)]))
-        other[at] ^= m.rng.choice([1, 0x80, 0xFF])
+        at = m.one_of(0, n - 1, m.below(n))
+        other[at] ^= m.one_of(1, 0x80, 0xFF)
         if m.number % 2:
             other[at + 1 :] = m.rng.integers(0, 256, n - at - 1, np.uint8)
     return one.tobytes(), other.tobytes()
@@ -157,17 +165,17 @@ def _blocks(m: Maker) -> Case:
 
 
 def _search(m: Maker, huge: bool) -> Case:
-    n, c = m.length(), int(m.rng.integers(0, 256))
+    n, c = m.length(), m.below(256)
     data = m.text(n).replace(bytes([c]), bytes([c ^ 1 or 2])) if c else m.text(n)
     given = n
     if n and m.number % 3:
-        places = m.rng.choice([0, n - 1, m.rng.integers(0, n)], 2)
+        places = (m.one_of(0, n - 1, m.below(n)) for _ in range(2))
         raw = bytearray(data)
         for at in places:
-            raw[int(at)] = c
+            raw[at] = c
         data = bytes(raw)
         given = EVERYTHING if huge and m.number % 4 == 1 else n
-    wild = int(m.rng.integers(0, 1 << 24)) << 8
+    wild = m.below(1 << 24) << 8
     return m.done(m.put(m.place(ONE, n), data), m.integer(wild | c), given)
 
 
@@ -181,7 +189,7 @@ def _bounded(m: Maker) -> Case:
     if kind == 0:  # no zero within n bytes, and nothing mapped behind them
         return m.done(m.put(ONE + AREA - length, m.text(length)), length)
     text = m.text(length)
-    n = (EVERYTHING, length, int(m.rng.integers(0, 2 * length + 2)))[kind - 1]
+    n = (EVERYTHING, length, m.below(2 * length + 2))[kind - 1]
     return m.done(m.string(ONE, text), n)
 
 
@@ -192,20 +200,20 @@ def _string_copies(m: Maker) -> Case:
 
 def _bounded_copies(m: Maker) -> Case:
     text = m.text(m.length(PAGE - 1))
-    n = int(m.rng.choice([0, 1, len(text), len(text) + 1, len(text) + 40, m.rng.integers(0, len(text) + 2)]))
+    n = m.one_of(0, 1, len(text), len(text) + 1, len(text) + 40, m.below(len(text) + 2))
     if m.number % 5 == 4 and n <= len(text):
         return m.done(m.place(ONE, n), m.put(OTHER + AREA - n, text[:n]), n)
     return m.done(m.place(ONE, n), m.string(OTHER, text), n)
 
 
 def _appended(m: Maker) -> Case:
-    first, second = m.text(int(m.rng.integers(0, 70))), m.text(m.length(PAGE))
+    first, second = m.text(m.below(70)), m.text(m.length(PAGE))
     return m.done(m.string(ONE, first, len(second)), m.string(OTHER, second))
 
 
 def _bounded_appended(m: Maker) -> Case:
-    first, second = m.text(int(m.rng.integers(0, 70))), m.text(m.length(PAGE))
-    n = int(m.rng.choice([0, 1, len(second), len(second) + 9, m.rng.integers(0, len(second) + 2)]))
+    first, second = m.text(m.below(70)), m.text(m.length(PAGE))
+    n = m.one_of(0, 1, len(second), len(second) + 9, m.below(len(second) + 2))
     to, source = m.string(ONE, first, min(n, len(second))), m.string(OTHER, second)
     return m.done(to, source, EVERYTHING if n > len(second) and m.number % 2 else n)
 
@@ -214,14 +222,14 @@ def _two_strings(m: Maker) -> Case:
     n = m.length(AREA - 1)
     one, other = (block.replace(b"\0", b"\x01") for block in _pairs(m, n))
     if n and m.number % 5 == 4:
-        other = other[: int(m.rng.integers(0, n))]
+        other = other[: m.below(n)]
     return m.done(m.string(ONE, one), m.string(OTHER, other))
 
 
 def _two_bounded(m: Maker) -> Case:
     case = _two_strings(m)
     length = m.length(AREA)
-    n = (EVERYTHING, length, int(m.rng.integers(0, length + 2)), 0)[m.number % 4]
+    n = (EVERYTHING, length, m.below(length + 2), 0)[m.number % 4]
     return Case((*case.arguments, n), case.memory)
 
 
@@ -232,36 +240,30 @@ def _cased(m: Maker) -> Case:
     text = m.text(m.length(PAGE), LETTERS)
     other = bytes(c ^ 32 if chr(c).isalpha() and m.rng.integers(0, 2) else c for c in text)
     if text and m.number % 3:
-        at = int(m.rng.integers(0, len(text)))
+        at = m.below(len(text))
         other = other[:at] + m.text(1, LETTERS) + other[at + 1 :]
     if text and m.number % 7 == 6:
-        other = other[: int(m.rng.integers(0, len(text)))]
+        other = other[: m.below(len(text))]
     return m.done(m.string(ONE, text), m.string(OTHER, other))
 
 
 def _cased_bounded(m: Maker) -> Case:
     case = _cased(m)
-    n = (EVERYTHING, m.length(AREA), int(m.rng.integers(0, 40)), 0)[m.number % 4]
+    n = (EVERYTHING, m.length(AREA), m.below(40), 0)[m.number % 4]
     return Case((*case.arguments, n), case.memory)
 
 
 def _sought(m: Maker) -> Case:
     text = m.text(m.length(AREA - 1), m.alphabet())
-    c = (
-        0
-        if m.number % 4 == 3
-        else int(m.rng.choice(list(text) or [7]))
-        if m.number % 2
-        else int(m.rng.integers(0, 256))
-    )
-    wild = int(m.rng.integers(0, 1 << 24)) << 8
+    c = 0 if m.number % 4 == 3 else m.one_of(*(text or b"\7")) if m.number % 2 else m.below(256)
+    wild = m.below(1 << 24) << 8
     return m.done(m.string(ONE, text), m.integer(wild | c))
 
 
 def _sets(m: Maker) -> Case:
-    letters = m.text(int(m.rng.integers(0, 12)))
+    letters = m.text(m.below(12))
     within = m.text(m.length(PAGE), letters)
-    text = within if m.number % 2 else within + m.text(int(m.rng.integers(0, 20)))
+    text = within if m.number % 2 else within + m.text(m.below(20))
     if m.number % 3 == 2:
         text = m.text(m.length(PAGE))
     return m.done(m.string(ONE, text), m.string(OTHER, letters))
@@ -270,7 +272,7 @@ def _sets(m: Maker) -> Case:
 def _parts(m: Maker) -> Case:
     alphabet = m.alphabet()
     text = m.text(m.length(1000), alphabet)
-    start, length = int(m.rng.integers(0, len(text) + 1)), int(m.rng.integers(0, 70))
+    start, length = m.below(len(text) + 1), m.below(70)
     part = text[start : start + length] if m.number % 3 else m.text(length % 20, alphabet)
     if m.number % 7 == 6:
         part += m.text(1, alphabet)
@@ -278,27 +280,22 @@ def _parts(m: Maker) -> Case:
 
 
 NUMBERS = (
-    (
-        "0 1 -1 +1 +-1 42 2147483647 -2147483648 007 0x1f 0X1F -0x10 0xg 1e5 12abc zz 7fffffffffffffff 10 99999999 -0"
-    )
-    .encode()
-    .split(b" ")
-)
+    b"0 1 -1 +1 +-1 42 2147483647 -2147483648 007 0x1f 0X1F -0x10 0xg 1e5 12abc zz 7fffffffffffffff 10 "
+    b"99999999 -0"
+).split(b" ")
 
 
 def _digits(m: Maker) -> bytes:
-    space = m.text(int(m.rng.integers(0, 4)), b" \t\n\v\f\r")
+    space = m.text(m.below(4), b" \t\n\v\f\r")
     if m.number < 2 * len(NUMBERS):
         return space + NUMBERS[m.number % len(NUMBERS)]
-    return (
-        space + m.text(1, b"+-0x1") + m.text(int(m.rng.integers(0, 8)), b"0123456789") + m.text(2, b"9 fz-")
-    )
+    return space + m.text(1, b"+-0x1") + m.text(m.below(8), b"0123456789") + m.text(2, b"9 fz-")
 
 
 def _numbers(m: Maker) -> Case:
-    base = int(m.rng.choice([0, 8, 10, 16, 2, 36, 11]))
+    base = m.one_of(0, 8, 10, 16, 2, 36, 11)
     text = m.string(OTHER, _digits(m)[: 12 if base > 20 else 19])
-    end = ONE + 8 * int(m.rng.integers(0, AREA // 8))
+    end = ONE + 8 * m.below(AREA // 8)
     return m.done(text, end if m.number % 3 else 0, m.integer(base))
 
 
@@ -310,7 +307,7 @@ def _small_numbers(m: Maker) -> Case:
 def _elements(m: Maker, distinct: bool) -> tuple[int, int, bytes]:
     """Number and size of elements, and their bytes: keys of which some are the same, unless `distinct`."""
     n = (0, 1, 2, 3)[m.number] if m.number < 4 else int(m.rng.integers(2, 41))
-    size = int(m.rng.choice([4, 8, 12, 16]))
+    size = m.one_of(4, 8, 12, 16)
     keys = m.rng.permutation(400)[:n].astype(np.int32) - 200
     raw = np.zeros((n, size // 4), np.int32)
     raw[:, 0] = keys
@@ -332,7 +329,7 @@ def _found(m: Maker) -> Case:
     base = m.put(m.place(ONE, len(raw)) & -4, raw)
     key = int(m.rng.integers(-220, 220)).to_bytes(4, "little", signed=True)
     if n and m.number % 3:
-        at = size * int(m.rng.choice([0, n - 1, m.rng.integers(0, n)]))
+        at = size * m.one_of(0, n - 1, m.below(n))
         key = raw[at : at + ELEMENT_KEY]
     return m.done(m.put(OTHER + 16, key), base, n, size, COMPARE)
 

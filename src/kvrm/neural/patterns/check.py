@@ -1,10 +1,10 @@
 """The execution check: a function is run in lanes on many inputs and compared with a model of the standard's.
 
-Compared are the result, all memory that the function may write, and what the procedure call standard (AAPCS64)
-has it keep: x19 to x29, sp, the low halves of v8 to v15, and the stack at and above sp. Nothing else can be
-written: it is not writable, so a function that does faults. The pages around the thread pointer are, but must
-stay as they are, except that a function which the standard lets set errno may set it to EINVAL. System calls
-are not allowed. What passes is "tested equivalent": a test, not a proof.
+Compared are the result, all memory that the function may write, and what the procedure call standard
+(AAPCS64) has it keep: x19 to x29, sp, the low halves of v8 to v15, and the stack from sp on. Nothing else can
+be written: it is not writable, so a function that does faults. The pages around the thread pointer are,
+but must stay as they are, except that a function which the standard lets set errno may set it to EINVAL.
+System calls are not allowed. What passes is "tested equivalent": a test, not a proof.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Checker:
         return ""
 
     def first(self, address: int, names: list[str]) -> Verdict | None:
-        """The first name that a function passes as; its verdict, or that of the first name. None for no names."""
+        """The verdict on the first name that a function passes as, or else on the first name."""
         verdicts = []
         for name in names:
             verdicts.append(self.check(address, name))

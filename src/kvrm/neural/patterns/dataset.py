@@ -1,9 +1,9 @@
 """The data set: functions of static libraries with their labels, and what is held out of training.
 
-One C library at a time is held out, with a fifth of the other packages. Variants are what somebody compiled of
-the sources of a C library, or of something like one: training sees them, unless that library is held out, and
-no test does. What differs
-only in what is masked is there once for each C library, for its variants, and for all other files together.
+One C library at a time is held out, with a fifth of the other packages. Variants are what somebody compiled
+of the sources of a C library, or of something like one: training sees them, unless that library is held out,
+and no test does. What differs only in what is masked is there once for each C library, for its variants, and
+for all other files together.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Data:
         """Which functions are the test when `libc` is left out: its own, and those of some other files."""
         if libc not in self.libcs:
             raise UsageError(f"no C library {libc!r} in the data; there are {', '.join(self.libcs)}")
-        others = {file for file in self.files if file not in self.libcs and not file.endswith(VARIANTS.format(""))}
+        others = {
+            file for file in self.files if file not in self.libcs and not file.endswith(VARIANTS.format(""))
+        }
         return self._of({libc} | {file for file in others if _is_for_tests(file)})
 
     def training(self, libc: str | None) -> Flags:
@@ -136,8 +138,13 @@ def _distinct(
 def save(data: Data, directory: Path) -> dict[str, object]:
     """Write the data and what it is; returns the latter."""
     directory.mkdir(parents=True, exist_ok=True)
-    arrays = {"words": data.words, "starts": data.starts, "labels": data.labels, "origins": data.origins}
-    np.savez_compressed(directory / f"{NAME}.npz", **arrays)
+    np.savez_compressed(
+        directory / f"{NAME}.npz",
+        words=data.words,
+        starts=data.starts,
+        labels=data.labels,
+        origins=data.origins,
+    )
     told = manifest(data)
     texts = {"names": data.names, "libcs": data.libcs}
     (directory / f"{NAME}-names.json").write_text(json.dumps(texts) + "\n")

@@ -1,8 +1,8 @@
 """What policies see of functions: instructions, without what a linker or the place of the code decides.
 
 Masked are the distances of all branches, ADR, ADRP and literal loads, and the low twelve bits of addresses:
-immediates of ADD and of loads and stores whose base register was last written by ADRP, in the order of memory,
-or read from the thread pointer. It is the same for objects, whose relocations are still to come, and for
+immediates of ADD and of loads and stores whose base register was last written, in the order of memory, by
+ADRP or from the thread pointer. It is the same for objects, whose relocations are still to come, and for
 programs.
 """
 
@@ -103,7 +103,7 @@ def _register(words: Words, low: npt.NDArray[np.int8]) -> Small:
 
 
 def _on_page(words: Words, found: npt.NDArray[np.int32], starts: Integers) -> npt.NDArray[np.bool_]:
-    """Whether what last wrote the base register in the function was an ADRP or an MRS of the thread pointer."""
+    """Whether what wrote the base register last was an ADRP or an MRS of the thread pointer."""
     forms = found == definitions.index(definition_of("adrp"))
     forms |= words & np.uint32(0xFFFFFFE0) == TPIDR_EL0
     written = np.where(_layout().writes[found], words & np.uint32(31), NO_REGISTER)

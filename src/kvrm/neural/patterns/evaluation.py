@@ -1,4 +1,4 @@
-"""Rule, table, network, random weights and the oracle for patterns, on a C library that training did not see."""
+"""Rule, table, network, random weights and the oracle for patterns, on a C library that training left out."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Score:
     """How a policy does on one test set of `known` known and `others` other functions.
 
     `recall` is that of the most certain answers that are right for PRECISION of them; `first` the share of
-    known functions whose likeliest label is right. A check tests one pair of function and label, and there are
-    `pairs` of them: `found` is the share of known functions that checks of the likeliest pairs find, by how
+    known functions whose likeliest label is right. A check tests one pair of function and label, of which
+    there are `pairs`: `found` is the share of known functions that checks of the likeliest pairs find, by how
     many times fewer checks than pairs (FEWER). `checks` is how many it takes to find WANTED of them; None if
     the policy has nothing to say about those pairs. `microseconds` are those of inference for a function.
     """
@@ -49,7 +49,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A test set, and what training may see: `seen` are test functions that are in it but for what is masked."""
+    """A test set, and what training may see; `seen` are those that training has, but for what is masked."""
 
     libc: str
     code: Code
@@ -61,7 +61,7 @@ class Fold:
         """The fold without what training has seen."""
         chosen = np.flatnonzero(~self.seen)
         starts = self.code.encoded.starts
-        rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in chosen])
+        rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in chosen.tolist()])
         lengths = np.diff(starts)[chosen]
         e = self.code.encoded
         encoded = Encoded(
@@ -71,7 +71,7 @@ class Fold:
                 for column in (e.masked, e.definition, e.target, e.base, e.second, e.rest, e.kind)
             ),
         )
-        code = Code(encoded, [self.code.names[i] for i in chosen])
+        code = Code(encoded, [self.code.names[i] for i in chosen.tolist()])
         return Fold(self.libc, code, self.labels[chosen], self.seen[chosen], self.known)
 
 
@@ -132,7 +132,7 @@ def score(name: str, policy: Policy, fold: Fold) -> Score:
 def _right(fold: Fold) -> Flags:
     """Which labels are right for each test function; a function under several names has several."""
     right = np.zeros((len(fold.labels), NONE), np.bool_)
-    for i in np.flatnonzero(fold.labels != NONE):
+    for i in np.flatnonzero(fold.labels != NONE).tolist():
         right[i, list(labels_of(fold.code.names[i]))] = True
     return right
 

@@ -1,4 +1,4 @@
-"""What rule and table know: the labelled functions of the training data, by signature and by what they consist of.
+"""What rule and table know: the labelled functions of the training data, by signature and by their parts.
 
 The rule knows a function that differs from one of them in nothing but what is masked. The table knows what it
 is most like: of all runs of three instructions in either, without registers and immediates, the share that is
@@ -11,6 +11,7 @@ import functools
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ GRAM = 3
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Labels of known functions, their signatures (n, 8) of bytes, their runs one behind the other, and starts."""
+    """Labels of known functions, their signatures (n, 8), their runs one behind the other, and starts."""
 
     labels: npt.NDArray[np.uint8]
     signatures: npt.NDArray[np.uint8]
@@ -88,8 +89,7 @@ def known_of(encoded: Encoded, labels: npt.NDArray[np.uint8]) -> Known:
 
 def signatures_of(encoded: Encoded) -> list[bytes]:
     """The signature of each function."""
-    starts = encoded.starts
-    return [signature(encoded.masked[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    return [signature(encoded.masked[a:b]) for a, b in pairwise(encoded.starts)]
 
 
 def grams_of(encoded: Encoded) -> tuple[Words, npt.NDArray[np.int64]]:
@@ -99,7 +99,7 @@ def grams_of(encoded: Encoded) -> tuple[Words, npt.NDArray[np.int64]]:
     for k in range(1, GRAM):
         hashes[:-k] = hashes[:-k] * np.uint32(16777619) ^ codes[k:]
     found = []
-    for a, b in zip(encoded.starts[:-1], encoded.starts[1:], strict=True):
+    for a, b in pairwise(encoded.starts):
         found.append(np.unique(hashes[a : max(b - GRAM + 1, min(a + 1, b))]))
     starts = np.concatenate([[0], np.cumsum([len(part) for part in found])]).astype(np.int64)
     return np.concatenate([np.zeros(0, np.uint32), *found]), starts
@@ -110,19 +110,19 @@ KIND_FACTOR = 2654435761
 
 @functools.cache
 def _codes() -> Words:
-    """A number for each definition, and last for none, that does not depend on what other definitions there are."""
+    """A number for each definition, whatever others there are, and last for none."""
     return np.array([*(zlib.crc32(d.key.encode()) for d in definitions), 0], np.uint32)
 
 
 def save(known: Known, directory: Path) -> None:
     """Write what rule and table know."""
-    arrays = {
-        "labels": known.labels,
-        "signatures": known.signatures,
-        "grams": known.grams,
-        "starts": known.starts,
-    }
-    np.savez_compressed(directory / f"{NAME}.npz", **arrays)
+    np.savez_compressed(
+        directory / f"{NAME}.npz",
+        labels=known.labels,
+        signatures=known.signatures,
+        grams=known.grams,
+        starts=known.starts,
+    )
 
 
 def load(directory: Path) -> Known:

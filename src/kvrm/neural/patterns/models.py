@@ -189,7 +189,8 @@ def _value(letter: bytes, base: int) -> int | None:
 def qsort(a: Arena, base: int, n: int, size: int, _: int) -> None:
     raw = a.read(base, n * size)
     elements = [raw[i : i + size] for i in range(0, n * size, size)]
-    a.write(base, b"".join(sorted(elements, key=_key)))
+    elements.sort(key=_key)
+    a.write(base, b"".join(elements))
 
 
 def bsearch(a: Arena, key: int, base: int, n: int, size: int, _: int) -> int:

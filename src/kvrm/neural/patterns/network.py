@@ -1,10 +1,11 @@
 """Patterns-508k: an encoder over the instructions of a function, and what it makes of them.
 
-Each of the first 160 instructions becomes 148 numbers: rows of six embeddings, for its definition, its target,
-base and second register, its other fields, the kind of branch, and the definitions of it and its successor as
-a pair. Two convolutions over three instructions each follow, the second one over every other instruction. Their
-greatest and their mean values over the function, the mean of the 148 numbers and the logarithm of the length go
-through a hidden layer to one output for each known function and one for none. ReLU is between layers.
+Each of the first 160 instructions becomes 148 numbers: rows of seven embeddings, for its definition, its
+target, base and second register, its other fields, the kind of branch, and the definitions of it and its
+successor as a pair. Two convolutions over three instructions each follow, the second one over every other
+instruction. The greatest and the mean values of the second over the function, the mean of the 148 numbers and
+the logarithm of the length go through a hidden layer to one output for each known function and one for none.
+ReLU is between layers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from kvrm.isa.a64 import definitions
 from kvrm.neural.network import Floats
-from kvrm.neural.patterns.encoding import KINDS, NO_REGISTER, Encoded
+from kvrm.neural.patterns.encoding import KINDS, Encoded
 from kvrm.neural.patterns.labels import NONE
 
 NAME = "patterns-508k"
@@ -51,7 +52,7 @@ Tokens = npt.NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """What the network reads: tokens (instructions, 6) of functions, one behind the other, and their starts."""
+    """What the network reads: tokens (instructions, 6), function behind function, and where each starts."""
 
     tokens: Tokens
     starts: npt.NDArray[np.int64]

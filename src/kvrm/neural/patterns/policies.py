@@ -1,7 +1,7 @@
 """Policies for patterns: they say how sure they are that a function is each of the known ones, or another.
 
-A policy takes `Code` and gives numbers from 0 to 1 of shape (functions, OUTPUTS), NONE last. What it says is a
-proposal; the execution check decides.
+A policy takes `Code` and gives numbers from 0 to 1 of shape (functions, OUTPUTS), NONE last. What it says is
+a proposal; the execution check decides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kvrm.neural.weights import load as load_weights
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Functions, and the names that symbols give each: none in a stripped program. Only the oracle reads names."""
+    """Functions, and the names that symbols give each, if there are any. Only the oracle reads names."""
 
     encoded: Encoded
     names: Sequence[Sequence[str]]

@@ -15,6 +15,7 @@ import numpy as np
 from kvrm.errors import ProgramError
 from kvrm.isa.execution import Words
 from kvrm.linux import elf
+from kvrm.memory import Prot
 from kvrm.neural.patterns.frames import spans
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -57,7 +58,7 @@ class Program:
         self.segments = executable.segments
         sections = _sections(data)
         self.runs = _code(data, sections) or [
-            _run(data, s.vaddr, s.offset, s.filesz) for s in self.segments if s.prot & elf.Prot.X
+            _run(data, s.vaddr, s.offset, s.filesz) for s in self.segments if s.prot & Prot.X
         ]
         self.symbols = _symbols(data, sections)
         self.frames = dict(_frames(data, sections))

@@ -33,7 +33,7 @@ AT_ONCE = 1 << 16
 LINK = 30
 
 Native = Callable[[Memory, Any], "int | None"]
-"""From memory and x registers to the result, None to run the call; GuestFault or OutOfMemory have the same effect."""
+"""From memory and x registers to the result. None, GuestFault and OutOfMemory mean that the call must run."""
 
 
 def _memcpy(memory: Memory, x: Any) -> int | None:
@@ -109,7 +109,10 @@ class Replaced:
 
 @dataclass(slots=True)
 class Replacements:
-    """The replaced functions of a machine by address; `proposed`, `checks` and `accepted` tell how they came about."""
+    """The replaced functions of a machine by address.
+
+    `functions_found`, `proposed`, `checks` and `accepted` tell how they came about.
+    """
 
     functions: dict[int, Replaced] = field(default_factory=dict)
     functions_found: int = 0
@@ -153,7 +156,7 @@ class Replacements:
 
 
 def replacements_for(program: Any, data: bytes, name: str, policy: Policy) -> Replacements:
-    """What of a program can be replaced, by the proposals of a policy and the check. Its own machine runs it."""
+    """What of a program can be replaced, by the proposals of a policy and the check."""
     file = Program(data, name)
     checker = Checker(program)
     found = name_functions(file, policy, checker)

@@ -5,23 +5,25 @@ A start is, in this order of evidence:
 1. where .eh_frame says that one starts, if the program has it; then nothing inside that function is one,
 2. the entry point,
 3. the target of a BL,
-4. what an ADRP points to with an ADD to the same register, at most eight instructions behind it, if it is behind
-   an instruction that does not go on or behind padding,
+4. what an ADRP points to with an ADD to the same register, at most eight instructions behind it, if it is
+   behind an instruction that does not go on or behind padding,
 5. what an aligned word of eight bytes in a loaded segment points to, if it is behind a RET or padding,
 6. an instruction that functions begin with (PACIASP, BTI c, or STP X29, X30 with writeback on SP) behind one
    that does not go on, behind a call, or behind padding,
 7. the target of a B that leaves its function, if it is behind an instruction that does not go on or padding,
 8. what follows the end of a function, padding left out.
 
-A function ends behind an instruction that does not go on (RET, B, BRK, UDF) and that no branch of the function
-passes over, or where the next one starts. BR is not such an instruction: behind it are the cases of a switch.
-Where .eh_frame has an end, that one counts. The last two find new functions, so they are repeated until there is nothing new.
+A function ends behind an instruction that does not go on (RET, B, BRK, UDF) and that no branch of the
+function passes over, or where the next one starts. BR is not such an instruction: behind it are the cases of
+a switch. Where .eh_frame has an end, that one counts. The last two find new functions, so they are repeated
+until there is nothing new.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -168,7 +170,7 @@ def _called(code: _Code) -> list[int]:
     """Where BLs go, also to another run."""
     at = np.flatnonzero(code.call)
     targets = code.run.start + 4 * (at + _signed(code.run.words[at], 0, 26))
-    return np.unique(targets).tolist()
+    return [int(target) for target in np.unique(targets)]
 
 
 def _pointers(run: Run) -> list[int]:
@@ -207,7 +209,7 @@ def _grown(code: _Code, starts: dict[int, Evidence], known: dict[int, int]) -> d
         ends: dict[int, int] = {}
         new: dict[int, Evidence] = {}
         order = [*sorted(starts), len(code.run.words)]
-        for at, limit in zip(order[:-1], order[1:], strict=True):
+        for at, limit in pairwise(order):
             ends[at] = min(known[at], limit) if at in known else _end(code, at, limit)
             for target in _leaving(code, at, ends[at], limit):
                 if behind_end[target] and not code.framed[target]:
@@ -235,4 +237,5 @@ def _end(code: _Code, at: int, limit: int) -> int:
 def _leaving(code: _Code, at: int, end: int, limit: int) -> list[int]:
     """Where the Bs of a function go that leave it."""
     targets = code.target[at:end][code.plain_jump[at:end]]
-    return np.unique(targets[(targets >= 0) & ((targets < at) | (targets >= limit))]).tolist()
+    outside = targets[(targets >= 0) & ((targets < at) | (targets >= limit))]
+    return [int(target) for target in np.unique(outside)]

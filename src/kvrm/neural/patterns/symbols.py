@@ -55,6 +55,6 @@ def _names(program: Program, function: Function) -> Sequence[str]:
 def _named(function: Function, address: int, row: list[tuple[str, float]], checker: Checker | None) -> Named:
     if not row:
         return Named(function, address, None, 0.0, None)
-    verdict = checker and checker.first(address, [name for name, _ in row[:MOST_CHECKS]])
+    verdict = checker.first(address, [name for name, _ in row[:MOST_CHECKS]]) if checker else None
     name = verdict.name if verdict else row[0][0]
     return Named(function, address, name, dict(row)[name], verdict)

@@ -1,7 +1,8 @@
 """Training of Patterns-508k by Adam on batches of known and other functions.
 
 Known functions are few, so each is changed a little every time it is shown: registers that a function may use
-as it likes change places, instructions are left out or change places with the next one, other fields are hidden.
+as it likes change places, instructions are left out or change places with the next one, other fields are
+hidden.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kvrm.neural.training import Adam
 KNOWN, OTHER = 32, 48
 """Functions of a batch."""
 LOOK, LOOKED_AT = 150, 3000
-"""Steps between two looks for other functions that are mistaken for known ones, and how many are looked at."""
+"""Steps between two looks for other functions that pass for known ones, and how many are looked at."""
 HARDEST = 300
 """So many of them are shown more often."""
 RATE, WARM_UP = 1.5e-3, 50
@@ -57,7 +58,8 @@ def train(
     known, others = np.flatnonzero(labels != NONE), np.flatnonzero(labels == NONE)
     counts = np.bincount(labels[known], minlength=NONE)
     weights = 1 / counts[labels[known]]
-    hard, losses = others[:0], []
+    hard = others[:0]
+    losses: list[float] = []
     for step in range(steps):
         if step % LOOK == 0 and step:
             report(step, float(np.mean(losses)))
@@ -98,7 +100,7 @@ def changed(sequences: Sequences, rng: np.random.Generator) -> Sequences:
 
 
 def gradient_of(flat: Floats, sequences: Sequences, wanted: npt.NDArray[np.uint8]) -> tuple[Floats, float]:
-    """The gradient of the mean cross-entropy with smoothed labels, in the layout of the parameters, and the loss itself."""
+    """The gradient of the mean cross-entropy with smoothed labels, laid out as the parameters; that loss."""
     outputs, trace = outputs_of(flat, sequences)
     share = softmax(outputs)
     every = np.arange(len(wanted))
@@ -107,7 +109,7 @@ def gradient_of(flat: Floats, sequences: Sequences, wanted: npt.NDArray[np.uint8
     share -= SMOOTHED / OUTPUTS
     share[every, wanted] -= 1 - SMOOTHED
     gradient = np.zeros_like(flat)
-    _backward(parts_of(flat), parts_of(gradient), trace, share / len(wanted))
+    _backward(parts_of(flat), parts_of(gradient), trace, share / np.float32(len(wanted)))
     return gradient, loss
 
 
@@ -139,8 +141,9 @@ def _of_greatest(
     """What reaches the instructions whose values are the greatest of their function; equal ones share it."""
     starts = trace.firsts - GAP * np.arange(1, len(trace.firsts) + 1)
     equal = (two[trace.rows] == pooled[owner, : two.shape[1]]).astype(np.float32)
-    shared: Floats = error / np.add.reduceat(equal, starts, axis=0)
-    return equal * shared[owner]
+    shared = np.divide(error, np.add.reduceat(equal, starts, axis=0), dtype=np.float32)
+    reached: Floats = equal * shared[owner]
+    return reached
 
 
 def _through(
