@@ -156,10 +156,18 @@ def _copied(source: kvrm.Machine, writable: list[int]) -> kvrm.Machine:
 
 
 def _registers(given: list[Case], address: int, seed: int) -> dict[str, npt.NDArray[np.uint64]]:
-    """What each lane begins with: arguments, and anything in all other registers."""
+    """What each lane begins with: arguments, and anything in all other registers.
+
+    Registers that could be further arguments have small numbers and addresses in them as well as large ones,
+    or a function that takes one more than the model would pass.
+    """
     rng = np.random.default_rng([seed, 1])
-    names = [f"x{i}" for i in range(31)]
-    found = {name: rng.integers(0, 1 << 64, CASES, np.uint64) for name in names}
+    found = {f"x{i}": rng.integers(0, 1 << 64, CASES, np.uint64) for i in range(31)}
+    for i in range(8):
+        likely = np.choose(rng.integers(0, 3, CASES), [rng.integers(0, n, CASES) for n in (3, 40, AREA)])
+        likely[rng.random(CASES) < 0.3] += ONE
+        chosen = rng.random(CASES) < 0.75
+        found[f"x{i}"][chosen] = likely[chosen].astype(np.uint64)
     found |= {f"v{i}": rng.integers(0, 1 << 64, (CASES, 2), np.uint64) for i in range(32)}
     for i in range(len(given[0].arguments)):
         values = [HELPERS if c.arguments[i] == COMPARE else c.arguments[i] for c in given]
