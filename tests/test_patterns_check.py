@@ -82,6 +82,11 @@ WRONG = {
         "e20300aac10000b4430040398300003442040091210400d1fbffff17400000cbc0035fd6",
         "the result is",
     ),
+    "is strcasecmp of capital letters": (
+        "strcmp",
+        "0214403823144038448401519f6800714200005442800051648401519f68007142000054638000515f00036b4100005482feff354000034bc0035fd6",
+        "the result is 0x0",
+    ),
     "forwards only": ("memmove", CODE["memcpy"], "the byte at"),
 }
 OWN_STACK = "e10300aae00f1ff822144038e2ffff35e00741f8200000cb000400d1c0035fd6"

@@ -59,7 +59,7 @@ def test_results_and_faults_are_kept(pattern_guest: Path, what: str, policy: obj
     if policy == "oracle":
         names = {f.name for f in counts.functions.values()}
         assert names == {"strlen", "memcpy", "memset", "strchr"}
-        assert counts.answered >= 104 and machine.retired < plain.retired // 10
+        assert counts.answered >= 104 and machine.retired < plain.retired // 2
         ran = {f.name: f.ran for f in counts.functions.values()}
         # what overlaps runs, and so does what faults
         assert ran["memcpy"] == 1 + (what == "code")

@@ -226,13 +226,14 @@ def evaluate(
     network: Network,
     weights: Weights = None,
     data: Data = Path("data"),
+    program: Annotated[list[str] | None, _option("LIBC=FILE", "Name and test its functions.")] = None,
     json: Annotated[Path | None, _option("FILE", "Write the table to FILE.", dir_okay=False)] = None,
 ) -> int:
     """Compare rule, table, networks, random weights and the oracle."""
     if network == "patterns":
         from kvrm.cli.patterns import evaluate_patterns
 
-        return evaluate_patterns(data, weights or Path("weights"), json)
+        return evaluate_patterns(data, weights or Path("weights"), program or [], json)
     from kvrm.cli.networks import evaluate_network
 
     return evaluate_network(network, weights)

@@ -16,10 +16,13 @@ from kvrm.cli.exits import Exit
 from kvrm.isa.a64 import definitions
 from kvrm.neural.network import Floats, hash_of
 from kvrm.neural.patterns import dataset, known, network, training
+from kvrm.neural.patterns.check import Checker
 from kvrm.neural.patterns.dataset import Data
 from kvrm.neural.patterns.encoding import Encoded
-from kvrm.neural.patterns.evaluation import FEWER, Score, fold_of, policies_of, score
+from kvrm.neural.patterns.evaluation import FEWER, Score, checked, fold_of, policies_of, score, starts_of
+from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.patterns.policies import vocabulary_of
+from kvrm.neural.patterns.program import Program
 from kvrm.neural.weights import load
 
 WITHOUT = network.NAME + "-without-{}-{}"
@@ -101,9 +104,17 @@ def _vocabulary(encoded: Encoded) -> list[str]:
     return [definitions[i].key for i in common if counts[i]]
 
 
-def evaluate_patterns(directory: Path, weights: Path, json_file: Path | None) -> int:
-    """Each policy on each C library that was left out, by the weights that a directory has for it."""
+def evaluate_patterns(directory: Path, weights: Path, programs: list[str], json_file: Path | None) -> int:
+    """Each policy on each C library that was left out, by the weights that a directory has for it.
+
+    With programs, LIBC=FILE, what the check makes of the proposals in them, instead.
+    """
     data = dataset.load(directory)
+    if programs:
+        for libc, paths in _by_library(programs).items():
+            for path in paths:
+                _show_program(data, libc, path, weights)
+        return Exit.OK
     scores = [(fold, found) for libc in data.libcs for fold, found in _of_fold(data, libc, weights)]
     table = Table(box=None, pad_edge=False)
     for title in TITLES:
@@ -132,16 +143,51 @@ TITLES = (
 )
 
 
+def _show_program(data: Data, libc: str, path: Path, weights: Path) -> None:
+    """Starts with and without .eh_frame, and a line for each policy."""
+    program, checker = Program.of(path), Checker(path)
+    fold = fold_of(data, libc)
+    trained = _trained(libc, weights)
+    policies = policies_of(fold, trained, vocabulary_of(weights, WITHOUT.format(libc, _seeds(trained)[0])))
+    frames = program.frames
+    for title, known_frames in ((".eh_frame", frames), ("without", {})):
+        program.frames = known_frames
+        s = starts_of(program)
+        print(
+            f"{path}, {title}: {s.symbols:,} functions, {s.found:,} found, {s.right:,} right: recall "
+            f"{s.right / s.symbols:.4f}, precision {s.right / s.found:.4f}, ends {s.ends / s.right:.4f}"
+        )
+    program.frames = frames
+    for name, policy in policies.items():
+        c = checked(name, policy, program, checker)
+        print(
+            f"  {name:<10} {c.checks:5,} checks of {c.functions * NONE:,}: {c.right} of {c.known} known "
+            f"functions passed, {len(c.other)} others in {c.seconds:.1f} s {'; '.join(c.other)}",
+            flush=True,
+        )
+
+
+def _trained(libc: str, weights: Path) -> dict[str, Floats]:
+    """The weights that were trained without a C library, by "network SEED". Raises UsageError."""
+    paths = sorted(weights.glob(WITHOUT.format(libc, "*") + ".npy"))
+    return {f"network {p.stem.rpartition('-')[2]}": load(p.stem, network.COUNT, weights) for p in paths}
+
+
+def _seeds(trained: dict[str, Floats]) -> list[str]:
+    if not trained:
+        raise kvrm.UsageError(
+            "there are no weights without that C library (`kvrm train patterns --leave-out`)"
+        )
+    return [name.partition(" ")[2] for name in trained]
+
+
 def _of_fold(data: Data, libc: str, weights: Path) -> Iterator[tuple[str, Score]]:
     """Scores on the whole test set of a C library, and on what of it training has not seen."""
-    paths = sorted(weights.glob(WITHOUT.format(libc, "*") + ".npy"))
-    if not paths:
+    trained = _trained(libc, weights)
+    if not trained:
         return
-    trained: dict[str, Floats] = {}
-    for path in paths:
-        trained[f"network {path.stem.rpartition('-')[2]}"] = load(path.stem, network.COUNT, weights)
     fold = fold_of(data, libc)
-    policies = policies_of(fold, trained, vocabulary_of(weights, paths[0].stem))
+    policies = policies_of(fold, trained, vocabulary_of(weights, WITHOUT.format(libc, _seeds(trained)[0])))
     for title, part in ((libc, fold), (f"{libc}, new", fold.new())):
         for name, policy in policies.items():
             yield title, score(name, policy, part)

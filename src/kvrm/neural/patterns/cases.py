@@ -147,12 +147,16 @@ def _fills(m: Maker) -> Case:
 
 
 def _pairs(m: Maker, n: int) -> tuple[bytes, bytes]:
-    """Two blocks of n bytes that are the same, or differ first at one place."""
+    """Two blocks of n bytes that are the same, or differ first at one place; some only in the case of a letter."""
     one = m.rng.integers(0, 256, n, np.uint8)
     other = one.copy()
     if n and m.number % 3:
         at = m.one_of(0, n - 1, m.below(n))
-        other[at] ^= m.one_of(1, 0x80, 0xFF)
+        if m.number % 4 == 1:
+            one[at] = other[at] = m.one_of(*b"aAzZ")
+            other[at] ^= 0x20
+        else:
+            other[at] ^= m.one_of(1, 0x80, 0xFF)
         if m.number % 2:
             other[at + 1 :] = m.rng.integers(0, 256, n - at - 1, np.uint8)
     return one.tobytes(), other.tobytes()

@@ -11,11 +11,15 @@ import numpy.typing as npt
 
 from kvrm.neural.network import Floats
 from kvrm.neural.patterns import known, network
+from kvrm.neural.patterns.check import Checker
 from kvrm.neural.patterns.dataset import Data
 from kvrm.neural.patterns.encoding import Encoded
 from kvrm.neural.patterns.known import Known, signatures_of
-from kvrm.neural.patterns.labels import NONE, labels_of
+from kvrm.neural.patterns.labels import NONE, NUMBER, labels_of
 from kvrm.neural.patterns.policies import Code, Policy, of_weights, oracle
+from kvrm.neural.patterns.program import Program
+from kvrm.neural.patterns.starts import find_functions
+from kvrm.neural.patterns.symbols import name_functions
 
 PRECISION = 0.99
 WANTED = 0.95
@@ -96,12 +100,8 @@ def policies_of(fold: Fold, weights: Mapping[str, Floats], vocabulary: list[str]
         "table": lambda code: fold.known.table(code.encoded),
         **{name: of_weights(flat, vocabulary) for name, flat in weights.items()},
         "random": of_weights(network.random_weights(0), vocabulary),
-        "oracle": _labelled_oracle,
+        "oracle": oracle,
     }
-
-
-def _labelled_oracle(code: Code) -> Floats:
-    return oracle(code)
 
 
 def score(name: str, policy: Policy, fold: Fold) -> Score:
@@ -127,6 +127,61 @@ def score(name: str, policy: Policy, fold: Fold) -> Score:
         pairs=labels.size,
         microseconds=1e6 * seconds / len(answers),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Function starts of a program against its symbols: how many it has, were found, and are right."""
+
+    symbols: int
+    found: int
+    right: int
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the execution check made of a policy's proposals for a program.
+
+    `known` are the functions that its symbols call one of LABELS, `right` those of them that passed as what
+    they are called, `other` functions that passed as something that the symbols do not call them: names.
+    """
+
+    policy: str
+    functions: int
+    known: int
+    checks: int
+    right: int
+    other: tuple[str, ...]
+    seconds: float
+
+
+def starts_of(program: Program) -> Starts:
+    """Compare the function starts that are found with those that have a symbol."""
+    symbols = {a: s for a, s in program.symbols.items() if any(r.start <= a < r.end for r in program.runs)}
+    found = find_functions(program)
+    right = [f for f in found if f.start in symbols]
+    ends = sum(f.end - f.start == symbols[f.start].size for f in right)
+    return Starts(len(symbols), len(found), len(right), ends)
+
+
+def checked(name: str, policy: Policy, program: Program, checker: Checker) -> Checked:
+    """Name the functions of a program that has symbols, and test them."""
+    began, before = time.perf_counter(), checker.checks
+    found = name_functions(program, policy, checker)
+    right, other, known = 0, [], 0
+    for named in found:
+        symbol = program.symbols.get(named.function.start)
+        labels = labels_of(symbol.names) if symbol else set()
+        known += bool(labels)
+        if named.is_replaceable and named.name:
+            if NUMBER[named.name] in labels:
+                right += 1
+            else:
+                called = symbol.names[0] if symbol else f"{named.address:#x}"
+                other.append(f"{called} as {named.name}")
+    checks = checker.checks - before
+    return Checked(name, len(found), known, checks, right, tuple(other), time.perf_counter() - began)
 
 
 def _right(fold: Fold) -> Flags:
