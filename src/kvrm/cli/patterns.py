@@ -29,7 +29,7 @@ WITHOUT = network.NAME + "-without-{}-{}"
 """What weights are called that a C library was left out of: its name, and the seed."""
 
 
-STEPS = 1500
+STEPS = 1000
 
 
 def make_data(libcs: list[str], variants: list[str], others: list[Path], out: Path) -> int:

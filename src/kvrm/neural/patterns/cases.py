@@ -147,7 +147,7 @@ def _fills(m: Maker) -> Case:
 
 
 def _pairs(m: Maker, n: int) -> tuple[bytes, bytes]:
-    """Two blocks of n bytes that are the same, or differ first at one place; some only in the case of a letter."""
+    """Two blocks of n bytes, the same or first different at one place, some only in the case of a letter."""
     one = m.rng.integers(0, 256, n, np.uint8)
     other = one.copy()
     if n and m.number % 3:
