@@ -168,7 +168,7 @@ class Machine:
         self._memory.on_remap = self._engine.invalidate
         self.replacements: Replacements | None = None
         if "patterns" in self.policies:
-            self.replacements = _make_replacements(self, program)
+            self.replacements = _named("kvrm.neural.patterns.replacement:make_replacements")(self, program)
         self._solo = Solo(self)
         self._watch: Watch = self._solo
         self._lanes: Lanes | None = None
@@ -359,9 +359,7 @@ class Machine:
         `resumed`: native code has left already, somebody else entered it.
         """
         engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
-        replaced, stops = self.replacements, self.breakpoints
-        if replaced is not None:
-            stops = self.breakpoints | replaced.functions.keys()
+        stops = self.breakpoints | (self.replacements.functions.keys() if self.replacements else set())
         words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
@@ -377,7 +375,7 @@ class Machine:
                     over = process.syscall(retired)
                     call.seconds += time.perf_counter() - began
                     call.count += 1
-                elif left is not None and left.kind is not ExitKind.BUDGET and not self._is_replaced(left):
+                elif left is not None and left.kind is not ExitKind.BUDGET and not _replaces(self, left):
                     return explain(left, self.pc, self._word)
             except OutOfMemory:
                 return OUT_OF_MEMORY
@@ -393,14 +391,6 @@ class Machine:
                 return breakpoint_at(self.pc)
             if watch.tick(retired):
                 return CANCELLED
-
-    def _is_replaced(self, left: Any) -> bool:
-        """Whether an exit was at a replaced function and no breakpoint; its call is answered if it can be."""
-        replaced, pc = self.replacements, self.state.pc
-        if replaced is None or left.kind is not ExitKind.BREAKPOINT or pc in self.breakpoints:
-            return False
-        replaced.answer(self.state, self._memory)
-        return True
 
     def _word(self) -> int | None:
         try:
@@ -492,14 +482,8 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
         raise UsageError(str(error)) from None
 
 
-def _make_replacements(machine: Machine, program: str | os.PathLike[str] | bytes | None) -> Replacements:
-    """What of a program its patterns policy and the check have replaced (docs/networks-patterns.md)."""
-    if program is None or machine.target != "cpu":
-        raise UsageError("a patterns policy is for programs on target cpu")
-    from kvrm.neural.patterns.replacement import replacements_for
-
-    data = program if isinstance(program, bytes) else Path(program).read_bytes()
-    return replacements_for(program, data, str(machine), machine.policies["patterns"])
+def _replaces(machine: Machine, left: Any) -> bool:
+    return machine.replacements is not None and machine.replacements.takes(machine, left)
 
 
 def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:

@@ -11,10 +11,14 @@ change stay as they were.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from kvrm.engine.exits import Exit, ExitKind
+from kvrm.errors import UsageError
 from kvrm.isa.a64 import definitions
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Words
@@ -22,9 +26,11 @@ from kvrm.machine.state import State
 from kvrm.memory import GuestFault, Memory, OutOfMemory
 from kvrm.neural.patterns.check import Checker
 from kvrm.neural.patterns.encoding import OUTSIDE, encode
-from kvrm.neural.patterns.policies import Policy
 from kvrm.neural.patterns.program import Program
 from kvrm.neural.patterns.symbols import name_functions
+
+if TYPE_CHECKING:
+    from kvrm.machine.machine import Machine
 
 LONGEST = 64 << 20
 """Bytes that one call may be answered for."""
@@ -120,6 +126,14 @@ class Replacements:
     checks: int = 0
     accepted: int = 0
 
+    def takes(self, machine: Machine, left: Exit) -> bool:
+        """Whether an exit was at a replaced function and no breakpoint; its call is answered if it can be."""
+        pc = machine.state.pc
+        if left.kind is not ExitKind.BREAKPOINT or pc in machine.breakpoints:
+            return False
+        self.answer(machine.state, machine._memory)
+        return True
+
     def answer(self, state: State, memory: Memory) -> bool:
         """Answer the call of the function at pc; False if it must run."""
         function = self.functions[state.pc]
@@ -155,11 +169,13 @@ class Replacements:
         return sum(function.answered for function in self.functions.values())
 
 
-def replacements_for(program: Any, data: bytes, name: str, policy: Policy) -> Replacements:
-    """What of a program can be replaced, by the proposals of a policy and the check."""
-    file = Program(data, name)
+def make_replacements(machine: Machine, program: str | os.PathLike[str] | bytes | None) -> Replacements:
+    """What of a program can be replaced, by the machine's policy and the check. Raises UsageError."""
+    if program is None or machine.target != "cpu":
+        raise UsageError("a patterns policy is for programs on target cpu")
+    data = program if isinstance(program, bytes) else Path(program).read_bytes()
     checker = Checker(program)
-    found = name_functions(file, policy, checker)
+    found = name_functions(Program(data, "the program"), machine.policies["patterns"], checker)
     made = Replacements(functions_found=len(found), checks=checker.checks)
     for named in found:
         made.proposed += named.name is not None
