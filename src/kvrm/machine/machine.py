@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kvrm.debug.profile import Profile
     from kvrm.engine.account import Account
     from kvrm.machine.lanes import Lanes
-    from kvrm.neural.patterns.replacement import Replacements
 
 ENGINES = {
     "tiered": "kvrm.engine.translator.engine:Translator",
@@ -47,6 +46,7 @@ ENGINES = {
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
+REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
     "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
 }
@@ -166,9 +166,8 @@ class Machine:
         target = self.target if lanes is None else "cpu"
         self._engine = _make_engine(self, self._memory, program is not None, target)
         self._memory.on_remap = self._engine.invalidate
-        self.replacements: Replacements | None = None
-        if "patterns" in self.policies:
-            self.replacements = _named("kvrm.neural.patterns.replacement:make_replacements")(self, program)
+        replaces = _named(REPLACEMENTS) if "patterns" in self.policies else None
+        self.replacements: Any = replaces and replaces(self, program)
         self._solo = Solo(self)
         self._watch: Watch = self._solo
         self._lanes: Lanes | None = None
@@ -359,7 +358,8 @@ class Machine:
         `resumed`: native code has left already, somebody else entered it.
         """
         engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
-        stops = self.breakpoints | (self.replacements.functions.keys() if self.replacements else set())
+        replaced, budget = self.replacements, ExitKind.BUDGET
+        stops = self.breakpoints | (replaced.functions.keys() if replaced else set())
         words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
@@ -375,7 +375,7 @@ class Machine:
                     over = process.syscall(retired)
                     call.seconds += time.perf_counter() - began
                     call.count += 1
-                elif left is not None and left.kind is not ExitKind.BUDGET and not _replaces(self, left):
+                elif left and left.kind is not budget and not (replaced and replaced.takes(self, left)):
                     return explain(left, self.pc, self._word)
             except OutOfMemory:
                 return OUT_OF_MEMORY
@@ -480,10 +480,6 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
         return feature_set(features)
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def _replaces(machine: Machine, left: Any) -> bool:
-    return machine.replacements is not None and machine.replacements.takes(machine, left)
 
 
 def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:
