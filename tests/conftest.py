@@ -91,3 +91,16 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-mgeneral-regs-only", "-fno-builtin"]
     subprocess.run([compiler, *options, Path(__file__).with_name("cuda_calls.c"), "-o", program], check=True)
     return program
+
+
+@pytest.fixture(scope="session")
+def pattern_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with library functions of its own, and their symbols."""
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if compiler is None:
+        pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
+    program = tmp_path_factory.mktemp("patterns") / "guest"
+    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-fno-builtin"]
+    source = Path(__file__).with_name("pattern_guest.c")
+    subprocess.run([compiler, *options, source, "-o", program], check=True)
+    return program

@@ -89,6 +89,7 @@ def test_stats_is_one_line_of_json(examples: Path, engine: str) -> None:
         "regions",
         "calls",
         "policies",
+        "replaced",
     }
     assert (stats["retired"], stats["stop"]) == (8, "exit")
     assert sum(stats["instructions"].values()) == 8

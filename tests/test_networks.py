@@ -290,9 +290,9 @@ def test_train_from_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("prove", "loops"), "no network 'loops'; there is dispatch"),
-        (("train", "loops"), "no network 'loops'; there is dispatch"),
-        (("evaluate", "loops"), "no network 'loops'; there is dispatch"),
+        (("prove", "memory"), "No such command 'memory'"),
+        (("train", "nothing"), "No such command 'nothing'"),
+        (("evaluate", "--weights"), "No such option"),
         (("prove", "dispatch", "--target", "tpu"), "no target 'tpu'; there are cpu, cuda"),
         (("prove", "dispatch", "--weights", "{empty}"), "dispatch-10279.npy: No such file or directory"),
         (("prove", "dispatch", "--weights", "{short}"), "(3,) of float32, not (10279,) of float32"),

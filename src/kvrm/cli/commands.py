@@ -6,9 +6,25 @@ Modules are imported inside the commands: a start should not pay for what it doe
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from kvrm.cli import learning
+from kvrm.cli.options import (
+    Arguments,
+    Budget,
+    Engine,
+    Environment,
+    Features,
+    FpFlags,
+    Place,
+    Program,
+    Root,
+    Writable,
+    directory,
+    option,
+)
 
 app = typer.Typer(
     name="kvrm",
@@ -27,29 +43,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-def _directory(help: str) -> Any:
-    return typer.Option(exists=True, file_okay=False, metavar="DIR", help=help, show_default=False)
-
-
-def _option(metavar: str, help: str, **more: Any) -> Any:
-    return typer.Option(metavar=metavar, help=help, show_default=False, **more)
-
-
 Version = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-Program = Annotated[Path, typer.Argument(metavar="PROGRAM", help="An AArch64 Linux program.")]
-Place = "ADDRESS|SYMBOL"
-
-Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS...", help="Passed on untouched.")]
-Engine = Annotated[str | None, _option("NAME", "How code runs (docs/cli.md); default tiered.")]
-Root = Annotated[Path | None, _directory("The guest sees DIR as /, read-only.")]
-Writable = Annotated[Path | None, _directory("The guest may write to DIR.")]
-Features = Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")]
-Budget = Annotated[int | None, _option("N", "Stop after N instructions.", min=0)]
-Environment = Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")]
-Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch or memory")]
-Weights = Annotated[Path | None, _directory("Weights of `kvrm train`, not the ones that ship.")]
-Traces = Annotated[Path | None, _directory("Traces of `kvrm data memory`, for memory.")]
-FpFlags = Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")]
 
 
 @app.callback()
@@ -69,13 +63,13 @@ def run(
     env: Environment = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print a line of JSON on stderr.")] = False,
     fp_flags: FpFlags = False,
-    target: Annotated[str | None, _option("NAME", "Where it runs: cpu, cuda or auto; default cpu.")] = None,
-    policy: Annotated[list[str] | None, _option("QUESTION=NAME", "Who answers it.")] = None,
-    learn: Annotated[str | None, _option("QUESTION", "Its policy learns from this run: memory.")] = None,
-    learn_log: Annotated[Path | None, _option("FILE", "What it learned from.", dir_okay=False)] = None,
-    lanes: Annotated[int | None, _option("N", "Run N lanes at once, and print a table.", min=1)] = None,
-    inputs: Annotated[Path | None, _option("DIR|FILE", "Each lane reads a file, or a line.")] = None,
-    outputs: Annotated[Path | None, _directory("Each lane's output goes to a file in DIR.")] = None,
+    target: Annotated[str | None, option("NAME", "Where it runs: cpu, cuda or auto; default cpu.")] = None,
+    policy: Annotated[list[str] | None, option("QUESTION=NAME", "Who answers it.")] = None,
+    learn: Annotated[str | None, option("QUESTION", "Its policy learns from this run: memory.")] = None,
+    learn_log: Annotated[Path | None, option("FILE", "What it learned from.", dir_okay=False)] = None,
+    lanes: Annotated[int | None, option("N", "Run N lanes at once, and print a table.", min=1)] = None,
+    inputs: Annotated[Path | None, option("DIR|FILE", "Each lane reads a file, or a line.")] = None,
+    outputs: Annotated[Path | None, directory("Each lane's output goes to a file in DIR.")] = None,
 ) -> int:
     """Run a program; the exit code is the guest's, or 128 + n after signal n or a fault, or 124 after N."""
     from kvrm.cli.run import Options, run_program
@@ -117,8 +111,8 @@ def profile(
     max_instructions: Budget = None,
     env: Environment = None,
     fp_flags: FpFlags = False,
-    top: Annotated[int, _option("N", "Show the N hottest of everything; 5.", min=0)] = 5,
-    json: Annotated[Path | None, _option("FILE", "Write all of it to FILE.", dir_okay=False)] = None,
+    top: Annotated[int, option("N", "Show the N hottest of everything; 5.", min=0)] = 5,
+    json: Annotated[Path | None, option("FILE", "Write all of it to FILE.", dir_okay=False)] = None,
 ) -> int:
     """Run a program as `kvrm run` does, then say on stderr where its time went."""
     from kvrm.cli.profile import profile_program
@@ -157,8 +151,8 @@ def where(
 @app.command()
 def disasm(
     program: Program,
-    start: Annotated[str | None, _option(Place, "Where to begin.")] = None,
-    stop: Annotated[str | None, _option(Place, "Where to end (exclusive).")] = None,
+    start: Annotated[str | None, option(Place, "Where to begin.")] = None,
+    stop: Annotated[str | None, option(Place, "Where to end (exclusive).")] = None,
 ) -> int:
     """Disassemble a program's executable sections, with its symbols as labels."""
     from kvrm.cli.disasm import list_program
@@ -167,88 +161,17 @@ def disasm(
 
 
 @app.command()
-def train(
-    network: Network,
-    out: Annotated[Path, _option("DIR", "Where weights go; ./weights.")] = Path("weights"),
-    seed: Annotated[int, _option("N", "The first seed; 0.", min=0)] = 0,
-    seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
-    steps: Annotated[int | None, _option("N", "At most so many steps for each.", min=1)] = None,
-    traces: Traces = None,
-    replay: Annotated[Path | None, _option("FILE", "The weights of a log of --learn.", exists=True)] = None,
-) -> int:
-    """Train a network: that of dispatch until it is right for every word; 1 if it is not."""
-    if network == "memory":
-        from kvrm.cli.memory import replay_memory, train_memory
-
-        if replay is not None:
-            return replay_memory(replay, out)
-        return train_memory(traces, out, seed, seeds, steps)
-    from kvrm.cli.networks import STEPS, train_network
-
-    return train_network(network, out, seed, seeds, steps or STEPS)
-
-
-@app.command()
-def prove(
-    network: Network,
-    weights: Weights = None,
-    certificate: Annotated[Path | None, _option("FILE", "Write what was proved.", dir_okay=False)] = None,
-    target: Annotated[str, _option("NAME", "With cuda, a GPU looks at each word besides.")] = "cpu",
-) -> int:
-    """Prove that a network is right for each of the 2^32 words; 1 if it is not."""
-    from kvrm.cli.networks import prove_network
-
-    return prove_network(network, weights, certificate, target)
-
-
-@app.command()
-def evaluate(
-    network: Network,
-    weights: Weights = None,
-    traces: Traces = None,
-    json: Annotated[Path | None, _option("FILE", "Write the figures of memory.", dir_okay=False)] = None,
-    aba: Annotated[str | None, _option("A,B", "Learn from trace A, B, A again.")] = None,
-) -> int:
-    """Compare rule, table, networks, random weights and the oracle."""
-    if network == "memory":
-        from kvrm.cli.memory import evaluate_learning, evaluate_memory
-        from kvrm.neural.weights import SHIPPED
-
-        if aba is not None:
-            return evaluate_learning(traces, weights or SHIPPED, aba)
-        return evaluate_memory(traces, weights or SHIPPED, json)
-    from kvrm.cli.networks import evaluate_network
-
-    return evaluate_network(network, weights)
-
-
-data_app = typer.Typer(help="Make what networks learn from.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
-
-
-@data_app.command("memory", context_settings={"allow_interspersed_args": False})
-def data_memory(
+def symbols(
     program: Program,
-    args: Arguments = None,
-    out: Annotated[Path, _option("FILE", "Where the trace goes; ./trace.npz.")] = Path("trace.npz"),
-    skip: Annotated[int, _option("N", "Keep no access of the first N instructions; 0.", min=0)] = 0,
-    pages: Annotated[bool, typer.Option("--pages", help="No trace: what page misses cost.")] = False,
-    root: Root = None,
-    max_instructions: Budget = None,
+    policy: Annotated[list[str] | None, option("patterns=NAME", "Who proposes; network.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Test what is proposed by running it.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show functions without a name too.")] = False,
+    json: Annotated[Path | None, option("FILE", "Write what is shown to FILE.", dir_okay=False)] = None,
 ) -> int:
-    """Run a program and write its memory accesses."""
-    from kvrm.cli.memory import record, show_page_misses
-    from kvrm.cli.run import Options
+    """Find the functions of a static program, and which of them are known library functions."""
+    from kvrm.cli.symbols import list_symbols
 
-    options = Options(
-        engine=None,
-        root=root,
-        rw=None,
-        features=None,
-        max_instructions=max_instructions,
-        env=[],
-        fp_flags=False,
-    )
-    if pages:
-        return show_page_misses(program, args or [], options)
-    return record(program, args or [], options, out, skip)
+    return list_symbols(program, policy or [], check=check, every=every, json_file=json)
+
+
+learning.add_to(app)

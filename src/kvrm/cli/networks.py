@@ -23,21 +23,13 @@ from kvrm.neural.proof import Certificate, prove
 from kvrm.neural.training import leads, train, train_baseline
 from kvrm.neural.weights import SHIPPED, load
 
-NETWORKS = ("dispatch",)
 TARGETS = ("cpu", "cuda")
 STEPS = 60_000
 """Of training, at most."""
 
 
-def require_network(name: str) -> None:
-    """UsageError for a network that there is not."""
-    if name not in NETWORKS:
-        raise kvrm.UsageError(f"no network {name!r}; there is {', '.join(NETWORKS)}")
-
-
-def train_network(name: str, directory: Path, seed: int, seeds: int, steps: int) -> int:
+def train_network(directory: Path, seed: int, seeds: int, steps: int) -> int:
     """Train with each seed, write the best weights and how they were made to `directory`."""
-    require_network(name)
     made: dict[str, object] = {
         "data": {"cells": CELLS, "classes_sha256": hash_of(classes())},
         "commit": commit(),
@@ -106,12 +98,11 @@ def write_weights(directory: Path, name: str, flat: Floats, manifest: dict[str, 
     print(f"{directory / name}.npy: {len(flat):,} parameters, SHA-256 {digest}")
 
 
-def prove_network(name: str, directory: Path | None, certificate: Path | None, target: str) -> int:
+def prove_network(directory: Path | None, certificate: Path | None, target: str) -> int:
     """Prove what the weights in `directory` do, and write the certificate; 1 if they are wrong anywhere.
 
     On target "cuda", a GPU looks at each word besides, and must find the same.
     """
-    require_network(name)
     if target not in TARGETS:
         raise kvrm.UsageError(f"no target {target!r}; there are {', '.join(TARGETS)}")
     began = time.perf_counter()
@@ -151,9 +142,8 @@ def _show_proof(c: Certificate, seconds: float) -> None:
     print(f"{'proved' if c.holds else 'not proved'} in {seconds:.1f} s")
 
 
-def evaluate_network(name: str, directory: Path | None) -> int:
+def evaluate_network(directory: Path | None) -> int:
     """Every policy for the question side by side, and what it costs."""
-    require_network(name)
     table = Table(box=None, pad_edge=False)
     for title in ("policy", "wrong of all words", "right", "right of allocated words", "bytes", "ns a word"):
         table.add_column(title, justify="left" if title == "policy" else "right")

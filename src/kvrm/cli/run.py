@@ -164,5 +164,6 @@ def statistics(machine: kvrm.Machine, result: kvrm.Result) -> str:
             },
             "calls": {call.name: call.count for call in profile.calls},
             "policies": {question: policy.report for question, policy in machine.policies.items()},
+            "replaced": machine.replacements and machine.replacements.as_json(),
         }
     )

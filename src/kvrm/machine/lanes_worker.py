@@ -115,6 +115,7 @@ class Worker:
         machine._memory = self._memory = LaneMemory(origin._memory.limit)
         machine.memory = MemoryView(self._memory)
         machine._watch, machine._over = self, None
+        machine.replacements = None  # lanes run every call
         self._memory.restore(snapshot.memory)
         self._state.load(snapshot.state)
         if origin._process is not None:

@@ -48,6 +48,7 @@ INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
 """In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
+REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
     "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
 }
@@ -172,6 +173,8 @@ class Machine:
         target = self.target if lanes is None else "cpu"
         self._engine = _make_engine(self, self._memory, program is not None, target)
         self._memory.on_remap = self._engine.invalidate
+        replaces = _named(REPLACEMENTS) if "patterns" in self.policies else None
+        self.replacements: Any = replaces and replaces(self, program)
         self._solo = Solo(self)
         self._watch: Watch = self._solo
         self._lanes: Lanes | None = None
@@ -362,6 +365,8 @@ class Machine:
         `resumed`: native code has left already, somebody else entered it.
         """
         engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
+        replaced, budget = self.replacements, ExitKind.BUDGET
+        stops = self.breakpoints | (replaced.functions.keys() if replaced else set())
         words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
@@ -370,14 +375,14 @@ class Machine:
                 if resumed:
                     left, resumed = engine.resume(end), False
                 else:
-                    left = engine.run(min(end - retired, watch.slice), self.breakpoints)
+                    left = engine.run(min(end - retired, watch.slice), stops)
                 retired = engine.retired
                 if left is not None and left.kind is system_call and process is not None:
                     call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
                     over = process.syscall(retired)
                     call.seconds += time.perf_counter() - began
                     call.count += 1
-                elif left is not None and left.kind is not ExitKind.BUDGET:
+                elif left and left.kind is not budget and not (replaced and replaced.takes(self, left)):
                     return explain(left, self.pc, self._word)
             except OutOfMemory:
                 return OUT_OF_MEMORY

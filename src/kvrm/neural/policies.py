@@ -1,14 +1,17 @@
 """Policies answer questions about code.
 
 That of dispatch is which execution class each word has; that of memory, what an engine should prefetch for
-each load and store (`kvrm.neural.memory`). They are interchangeable, and none is trusted: a word runs by a
-handler of the class that the policy says, or not at all, and a prefetch changes no result.
+each load and store (`kvrm.neural.memory`); that of patterns, which library function some code is
+(`kvrm.neural.patterns`). They are interchangeable, and none is trusted: a word runs by a handler of the
+class that the policy says, or not at all; a prefetch changes no result; a function counts as known only if
+it passes a test.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,15 +26,15 @@ from kvrm.isa.execution import Classes, Words, classes, execution_of
 class Counted:
     """A policy that counts what it is asked: `words`, and the `seconds` that answers took."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Callable[[Any], Any]) -> None:
         self._policy, self.words, self.seconds = policy, 0, 0.0
 
     def __getattr__(self, name: str) -> Any:
         """What an inline policy has besides."""
         return getattr(self._policy, name)
 
-    def __call__(self, words: Words) -> Classes:
-        """The policy's answer."""
+    def __call__(self, words: Any) -> Any:
+        """The policy's answer; `words` has a length."""
         began = time.perf_counter()
         answer = self._policy(words)
         self.seconds += time.perf_counter() - began
@@ -96,13 +99,10 @@ def _random() -> Policy:
     return HostNetwork(random_weights(0)).classes
 
 
-def _memory(name: str) -> Callable[[], Any]:
-    def make() -> Any:
-        from kvrm.neural.memory.policies import make_watch
+def _memory(name: str) -> Any:
+    from kvrm.neural.memory.policies import make_watch
 
-        return make_watch(name)
-
-    return make
+    return make_watch(name)
 
 
 def _watched(choice: Any) -> Any:
@@ -112,6 +112,13 @@ def _watched(choice: Any) -> Any:
     return choice if hasattr(choice, "feed") else Watch(choice)
 
 
+def _patterns(name: str) -> Callable[[Any], Any]:
+    from kvrm.neural.patterns.policies import POLICIES
+
+    return POLICIES[name]()
+
+
+NAMES = ("rule", "table", "network", "random", "oracle")
 POLICIES: dict[str, dict[str, Callable[[], Any]]] = {
     "dispatch": {
         "rule": lambda: rule,
@@ -121,10 +128,15 @@ POLICIES: dict[str, dict[str, Callable[[], Any]]] = {
         "random": _random,
         "oracle": lambda: oracle,
     },
-    "memory": {name: _memory(name) for name in ("rule", "table", "network", "random", "oracle")},
+    "memory": {name: partial(_memory, name) for name in NAMES},
+    "patterns": {name: partial(_patterns, name) for name in NAMES},
 }
 """For each question, names and what makes the policy."""
-WRAPPERS: dict[str, Callable[[Any], Any]] = {"dispatch": Counted, "memory": _watched}
+WRAPPERS: dict[str, Callable[[Any], Any]] = {
+    "dispatch": Counted,
+    "memory": _watched,
+    "patterns": Counted,
+}
 """For each question, what a machine gets for a policy."""
 
 

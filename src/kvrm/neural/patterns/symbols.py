@@ -1,0 +1,60 @@
+"""Names for the functions of a program: found, proposed by a policy, and tested if that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kvrm.neural.patterns.check import Checker, Verdict
+from kvrm.neural.patterns.encoding import encode
+from kvrm.neural.patterns.policies import PROPOSED, Code, Policy, proposals
+from kvrm.neural.patterns.program import Program
+from kvrm.neural.patterns.starts import Function, find_functions
+
+MOST_CHECKS = 5
+"""Proposals of one function that are tested, likeliest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A function with the name that it may have, how sure the policy is, and what the check says of it.
+
+    `address` is where memory has it; `name` is None without a proposal, and `verdict` without a check.
+    """
+
+    function: Function
+    address: int
+    name: str | None
+    confidence: float
+    verdict: Verdict | None
+
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether it passed the check."""
+        return self.verdict is not None and self.verdict.equivalent
+
+
+def name_functions(
+    program: Program, policy: Policy, checker: Checker | None = None, least: float = PROPOSED
+) -> list[Named]:
+    """Every function that is found in a program, by address.
+
+    With a checker, a function has the first of its proposals that passes, or the first one if none does.
+    """
+    functions = find_functions(program)
+    code = Code(encode([f.words for f in functions]), [_names(program, f) for f in functions])
+    rows = proposals(policy(code), least)
+    return [_named(f, f.start + program.bias, row, checker) for f, row in zip(functions, rows, strict=True)]
+
+
+def _names(program: Program, function: Function) -> Sequence[str]:
+    symbol = program.symbols.get(function.start)
+    return symbol.names if symbol else ()
+
+
+def _named(function: Function, address: int, row: list[tuple[str, float]], checker: Checker | None) -> Named:
+    if not row:
+        return Named(function, address, None, 0.0, None)
+    verdict = checker.first(address, [name for name, _ in row[:MOST_CHECKS]]) if checker else None
+    name = verdict.name if verdict else row[0][0]
+    return Named(function, address, name, dict(row)[name], verdict)
