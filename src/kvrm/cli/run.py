@@ -144,9 +144,6 @@ def statistics(machine: kvrm.Machine, result: kvrm.Result) -> str:
                 "compile_seconds": round(profile.compile_seconds, 6),
             },
             "calls": {call.name: call.count for call in profile.calls},
-            "policies": {
-                question: {"words": policy.words, "seconds": round(policy.seconds, 6)}
-                for question, policy in machine.policies.items()
-            },
+            "policies": {question: policy.report() for question, policy in machine.policies.items()},
         }
     )

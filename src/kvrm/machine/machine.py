@@ -89,8 +89,8 @@ class Machine:
     "FEAT_LSE" (`kvrm.isa.features`). `engine` is one of `ENGINES` (default: KVRM_ENGINE, else "tiered").
     `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
     `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). `policies`
-    says who answers which question, `{"dispatch": "network"}` or a function (docs/networks.md). Raises
-    ProgramError and UsageError.
+    says who answers which question, `{"dispatch": "network", "loops": "rule"}` or functions (docs/networks.md).
+    Raises ProgramError and UsageError.
 
     With `lanes` it stands for that many machines which start alike and are run together (docs/lanes.md):
     `lanes` has what differs between them, and `run` and `wait` give a `LaneResults`. `args` may then be a
@@ -133,7 +133,9 @@ class Machine:
         self.engine = _engine_name(engine or ("interpreter" if self.policies else None))
         self.target = _target_name(target)
         if self.policies and self.engine != "interpreter":
-            raise UsageError("a dispatch policy is for engine interpreter")
+            raise UsageError("policies are for engine interpreter")
+        if "loops" in self.policies and self.target != "cpu":
+            raise UsageError("a loops policy is for target cpu")
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -484,6 +486,8 @@ def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -
     engine: Any = _named(engines[machine.engine])(state, memory, features)
     if policy := machine.policies.get("dispatch"):
         engine.dispatch_by(policy)
+    if proposer := machine.policies.get("loops"):
+        engine.skip_by(_named("kvrm.neural.loops.sites:Sites")(proposer, engine, memory, features))
     if program:
         engine.prepare()
     if topics - {"sys"}:

@@ -1,13 +1,15 @@
-"""Policies answer questions about code. That of dispatch is which execution class each word has.
+"""Policies answer questions about code: which execution class each word has, and what a loop does.
 
 They are interchangeable. None is trusted: the interpreter runs a word by a handler of the class that the
-policy says, or not at all (docs/networks.md).
+policy says, or not at all (docs/networks.md), and skips a loop only if it is exactly what the policy says
+(docs/networks-loops.md).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +18,13 @@ from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode_many, definitions
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, classes, execution_of
+
+
+class Answerer(Protocol):
+    """A policy that keeps an account."""
+
+    def report(self) -> dict[str, Any]:
+        """What it was asked, and what that cost, by name."""
 
 
 class Counted:
@@ -31,6 +40,10 @@ class Counted:
         self.seconds += time.perf_counter() - began
         self.words += len(words)
         return answer
+
+    def report(self) -> dict[str, Any]:
+        """The counts, by name."""
+        return {"words": self.words, "seconds": round(self.seconds, 6)}
 
 
 def rule(words: Words) -> Classes:
@@ -77,20 +90,39 @@ def _random() -> Policy:
     return HostNetwork(random_weights(0)).classes
 
 
-POLICIES: dict[str, dict[str, Callable[[], Policy]]] = {
+def _loops(name: str) -> Callable[[], Any]:
+    def make() -> Any:
+        from kvrm.neural.loops import policies
+
+        return policies.make(name)
+
+    return make
+
+
+def _proposer(policy: Any) -> Answerer:
+    from kvrm.neural.loops.sites import Proposer
+
+    return Proposer(policy)
+
+
+POLICIES: dict[str, dict[str, Callable[[], Any]]] = {
     "dispatch": {
         "rule": lambda: rule,
         "table": _table,
         "network": _network,
         "random": _random,
         "oracle": lambda: oracle,
-    }
+    },
+    "loops": {name: _loops(name) for name in ("rule", "table", "network", "random", "oracle")},
 }
 """For each question, names and what makes the policy."""
 
+ACCOUNTS: dict[str, Callable[[Any], Answerer]] = {"dispatch": Counted, "loops": _proposer}
+"""For each question, what a policy is wrapped in."""
 
-def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Counted]:
-    """The policy for each question, given by name or as a function. Raises UsageError."""
+
+def make_policies(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The policy for each question, given by name or as a function, with its account. Raises UsageError."""
     made = {}
     for question, choice in chosen.items():
         if question not in POLICIES:
@@ -98,5 +130,5 @@ def make_policies(chosen: Mapping[str, str | Policy]) -> dict[str, Counted]:
         known = POLICIES[question]
         if isinstance(choice, str) and choice not in known:
             raise UsageError(f"no policy {question}={choice}; there are {', '.join(known)}")
-        made[question] = Counted(known[choice]() if isinstance(choice, str) else choice)
+        made[question] = ACCOUNTS[question](known[choice]() if isinstance(choice, str) else choice)
     return made
