@@ -354,7 +354,7 @@ class Interpreter:
                 if self._skipping is not None:
                     self._skipping.forget(page)
 
-    # -- a page's slots once more: loops that are skipped run their last turns there --------------------------
+    # -- a page's slots once more: loops that are skipped run their last turns there -------------------------
     def slot_at(self, pc: int) -> int | None:
         """Host address of the slot of an address; None if its page is not predecoded."""
         base = self._slots.get(pc >> 12)
@@ -367,13 +367,14 @@ class Interpreter:
     def copy_page(self, page: int) -> int:
         """More slots for a page: all of them go on in its own ones. Their host address."""
         base = self._take_slots(page)
+        ctypes.memset(base, 0, PAGE_BYTES)
         self._library.lay_out(base, page << 12, self._library.next_page, self._library.next_page)
         if self._dispatch is not None:
             self._dispatch.place(page, base)
         return base
 
     def decode_again(self, copy: int, pc: int, count: int) -> int:
-        """Have `count` instructions from `pc` on run in a copy of their page; the host address of the first."""
+        """Have `count` instructions from `pc` on run in a copy of their page; host address of the first."""
         first = copy + (pc & PAGE - 1) * SLOT_PER_PC
         for slot in range(first, first + count * SLOT, SLOT):
             ctypes.c_uint64.from_address(slot).value = self._first
