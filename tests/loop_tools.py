@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.isa.definition import definition_of
 from kvrm.isa.features import CORTEX_A76
-from kvrm.machine.state import State
+from kvrm.machine.state import DISCARD, State
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot
 from kvrm.memory.pages import HOST
 from kvrm.neural.loops import plan
@@ -22,7 +22,13 @@ from kvrm.neural.loops.symbols import Value
 CODE, DATA, TOP = 0x10000, 0x100000, (1 << 39) - 2 * PAGE
 BRK = 0xD4200000
 RW, RX, RWX = Prot.R | Prot.W, Prot.R | Prot.X, Prot.R | Prot.W | Prot.X
-WINDOWS = ((DATA, 6, RW), (DATA + 8 * PAGE, 1, Prot.R), (DATA + 9 * PAGE, 1, RW), (DATA + 10 * PAGE, 1, RWX), (TOP, 2, RW))
+WINDOWS = (
+    (DATA, 6, RW),
+    (DATA + 8 * PAGE, 1, Prot.R),
+    (DATA + 9 * PAGE, 1, RW),
+    (DATA + 10 * PAGE, 1, RWX),
+    (TOP, 2, RW),
+)
 """Address, pages and permissions of what there is; between the first and the second is a hole."""
 
 
@@ -58,7 +64,11 @@ class Lab:
             self.memory.map(start, pages * PAGE, prot)
             for page in range(pages):
                 if rng.random() < 0.8:
-                    text = rng.randbytes(PAGE).replace(b"\0", b"\1") if rng.random() < 0.5 else rng.randbytes(PAGE)
+                    text = (
+                        rng.randbytes(PAGE).replace(b"\0", b"\1")
+                        if rng.random() < 0.5
+                        else rng.randbytes(PAGE)
+                    )
                     self.memory.poke(start + page * PAGE, text)
         self.plain = Interpreter(self.state, self.memory)
         self.skipping = Interpreter(self.state, self.memory)
@@ -84,7 +94,9 @@ class Lab:
         self.skipping._predecode(CODE)
         return self.sites.install(CODE, self.body)
 
-    def run(self, engine: Interpreter, start: tuple[bytes, int], budget: int, breaks: frozenset[int]) -> Outcome:
+    def run(
+        self, engine: Interpreter, start: tuple[bytes, int], budget: int, breaks: frozenset[int]
+    ) -> Outcome:
         """From a state."""
         self.state.load(start)
         engine.retired = 0
@@ -92,6 +104,7 @@ class Lab:
             left: object = engine.run(budget, breaks)
         except OutOfMemory:
             left = "out of memory"
+        self.state.words[DISCARD] = 0  # what dead results go to is no part of the machine
         pages = self.memory.changed_pages()
         written = {number: HOST[at : at + PAGE].tobytes() for number, at, _ in pages}
         outcome = Outcome(_told(left), self.state.pc, self.state.save(), engine.retired, written)
@@ -210,11 +223,19 @@ class Maker:
             key = rng.choice(("subs_imm", "subs_imm", "adds_imm"))
             return [encode(key, sf=wide, imm12=rng.choice((1, 1, 2, 8, 64)), Rn=counter, Rd=counter), branch]
         if kind == "test":
-            return [*stepped, encode("ands_imm", sf=1, N=1, imms=rng.randrange(12), Rn=counter, Rd=31), branch]
+            return [
+                *stepped,
+                encode("ands_imm", sf=1, N=1, imms=rng.randrange(12), Rn=counter, Rd=31),
+                branch,
+            ]
         if rng.random() < 0.3:
             return [*stepped, encode("subs_imm", sf=wide, imm12=rng.randrange(64), Rn=counter, Rd=31), branch]
         if rng.random() < 0.2:
-            return [*stepped, encode("subs_ext", Rm=other, option=rng.choice((0, 2, 6)), Rn=counter, Rd=31, sf=wide), branch]
+            return [
+                *stepped,
+                encode("subs_ext", Rm=other, option=rng.choice((0, 2, 6)), Rn=counter, Rd=31, sf=wide),
+                branch,
+            ]
         pair = rng.choice(((counter, other), (other, counter)))
         return [*stepped, encode("subs_shift", sf=wide, Rm=pair[1], Rn=pair[0], Rd=31), branch]
 
@@ -230,7 +251,10 @@ class Maker:
         if rng.random() < 0.1:
             return [encode("dc_zva", Rt=base), encode("add_imm", sf=1, imm12=64, Rn=base, Rd=base)], []
         count = rng.choice((1, 1, 1, 2, 3))
-        return [self.access(STORES, size, base, rng.choice((31, 20, 21, 20, self.register()))) for _ in range(count)], []
+        return [
+            self.access(STORES, size, base, rng.choice((31, 20, 21, 20, self.register())))
+            for _ in range(count)
+        ], []
 
     def copy(self) -> tuple[list[int], list[int]]:
         rng = self.rng
@@ -305,7 +329,9 @@ def random_start(rng: random.Random, lab: Lab) -> tuple[bytes, int]:
         if kind < 0.45:
             value = rng.choice(pointers) + rng.choice((0, 0, rng.randrange(-64, 64), 8 * rng.randrange(300)))
         elif kind < 0.8:
-            value = rng.choice((rng.randrange(80), rng.randrange(2000), -rng.randrange(200), 64 * rng.randrange(30)))
+            value = rng.choice(
+                (rng.randrange(80), rng.randrange(2000), -rng.randrange(200), 64 * rng.randrange(30))
+            )
         else:
             value = rng.choice((1 << 31, 1 << 32, 1 << 63, 0, 1 << 64)) + rng.randrange(-300, 300)
         state.x[r] = value

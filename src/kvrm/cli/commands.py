@@ -46,7 +46,8 @@ Writable = Annotated[Path | None, _directory("The guest may write to DIR.")]
 Features = Annotated[str | None, _option("NAME[,NAME...]", "What the processor has.")]
 Budget = Annotated[int | None, _option("N", "Stop after N instructions.", min=0)]
 Environment = Annotated[list[str] | None, _option("K[=V]", "Set the guest's K; without V, to the host's.")]
-Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch")]
+Network = Annotated[str, typer.Argument(metavar="NETWORK", help="dispatch or loops")]
+DataFile = Annotated[Path | None, _option("FILE", "Of `kvrm data loops`.", dir_okay=False)]
 Weights = Annotated[Path | None, _directory("Weights of `kvrm train`, not the ones that ship.")]
 FpFlags = Annotated[bool, typer.Option("--fp-flags", help="Track exceptions in FPSR; slow.")]
 
@@ -164,11 +165,32 @@ def train(
     seed: Annotated[int, _option("N", "The first seed; 0.", min=0)] = 0,
     seeds: Annotated[int, _option("N", "How many to try: the best one is kept; 1.", min=1)] = 1,
     steps: Annotated[int, _option("N", "At most so many steps for each.", min=1)] = 60_000,
+    data: DataFile = None,
 ) -> int:
-    """Train a network until it is right for every word; 1 if it is not."""
+    """Train a network: dispatch until it is right for every word (1 if it is not), loops on a data set."""
+    if network == "loops":
+        from kvrm.cli.loops import train_loops
+
+        if data is None:
+            raise typer.BadParameter("loops are learned from a file", param_hint="--data")
+        return train_loops(data, out, seed, seeds, steps)
     from kvrm.cli.networks import train_network
 
     return train_network(network, out, seed, seeds, steps)
+
+
+@app.command()
+def data(
+    network: Annotated[str, typer.Argument(metavar="NETWORK", help="loops")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="ELF files, archives, packages.")],
+    out: Annotated[Path, _option("FILE", "Where the data set goes.", dir_okay=False)] = Path("loops.npz"),
+) -> int:
+    """Make the data set that a network is trained and evaluated with, and print its hash."""
+    if network != "loops":
+        raise typer.BadParameter("there is data for loops", param_hint="NETWORK")
+    from kvrm.cli.loops import make_data
+
+    return make_data(files, out)
 
 
 @app.command()
@@ -184,8 +206,17 @@ def prove(
 
 
 @app.command()
-def evaluate(network: Network, weights: Weights = None) -> int:
+def evaluate(
+    network: Network,
+    programs: Annotated[list[Path] | None, typer.Argument(metavar="PROGRAM...", help="For loops.")] = None,
+    weights: Weights = None,
+    data: DataFile = None,
+) -> int:
     """Compare rule, table, networks, random weights and the oracle."""
+    if network == "loops":
+        from kvrm.cli.loops import evaluate_loops
+
+        return evaluate_loops(data, programs or [], weights)
     from kvrm.cli.networks import evaluate_network
 
     return evaluate_network(network, weights)

@@ -37,16 +37,16 @@ def train_network(name: str, directory: Path, seed: int, seeds: int, steps: int)
     require_network(name)
     made: dict[str, object] = {
         "data": {"cells": CELLS, "classes_sha256": hash_of(classes())},
-        "commit": _commit(),
+        "commit": commit(),
     }
     best = max((_attempt(number, steps) for number in range(seed, seed + seeds)), key=Attempt.rank)
     directory.mkdir(parents=True, exist_ok=True)
     run = {"seed": best.seed, "steps": steps, "wrong_cells": best.wrong, "least_lead": best.least_lead}
-    _write(directory, network.NAME, best.weights, made | run)
+    write_weights(directory, network.NAME, best.weights, made | run)
     small = train_baseline(seed)
     answers = baseline.classes_of(small, words_of(np.arange(CELLS, dtype=np.uint32)))
     wrong = int((answers != classes()).sum())
-    _write(directory, baseline.NAME, small, made | {"seed": seed, "wrong_cells": wrong})
+    write_weights(directory, baseline.NAME, small, made | {"seed": seed, "wrong_cells": wrong})
     return Exit.UNPROVED if best.wrong else Exit.OK
 
 
@@ -84,7 +84,7 @@ def _watched(seed: int, steps: int) -> Floats:
         return train(seed, steps, report)
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit that the package is at, "-dirty" behind it if files differ; its version without git."""
     package = str(Path(kvrm.__file__).parent)
     command = ["git", "-C", package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
@@ -94,7 +94,8 @@ def _commit() -> str:
         return kvrm.__version__
 
 
-def _write(directory: Path, name: str, flat: Floats, manifest: dict[str, object]) -> None:
+def write_weights(directory: Path, name: str, flat: Floats, manifest: dict[str, object]) -> None:
+    """Write parameters, and beside them a JSON file that tells how they were made."""
     np.save(directory / f"{name}.npy", flat)
     digest = hash_of(flat)
     told = {"network": name, "parameters": len(flat), "weights_sha256": digest, **manifest}

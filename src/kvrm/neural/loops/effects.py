@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -195,7 +196,7 @@ def copy_of(turn: Turn, affine: Affine, places: list[Place], streams: list[Strea
         raise Unsuitable("source and target go at different steps")
     apart = {_from(places, move) - stride * move[3].lag - move[1] for move in moves}
     spans = sorted((at, at + piece.size) for _, at, _, piece in moves)
-    if len(apart) != 1 or any(a[1] != b[0] for a, b in zip(spans, spans[1:], strict=False)):
+    if len(apart) != 1 or any(a[1] != b[0] for a, b in itertools.pairwise(spans)):
         raise Unsuitable("a copy with gaps")
     if spans[0][0] or spans[-1][1] != abs(stride) or streams[target].size != abs(stride):
         raise Unsuitable("a copy with gaps")

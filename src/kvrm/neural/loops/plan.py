@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Sequence
 
@@ -159,7 +160,7 @@ def _period(loop: Loop) -> int:
         return 0
     stream = loop.streams[0]
     spans = sorted((fill.place.offset, fill.place.offset + fill.size) for fill in loop.fills)
-    whole = all(a[1] == b[0] for a, b in zip(spans, spans[1:], strict=False))
+    whole = all(a[1] == b[0] for a, b in itertools.pairwise(spans))
     turn = abs(stream.stride or 0)
     if not whole or turn != stream.size or turn > LONGEST_PERIOD or (turn % WORD and BLOCK % turn):
         return 0

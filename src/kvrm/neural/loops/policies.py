@@ -1,13 +1,15 @@
-"""Policies for loops: what is proposed for a body, by hand or by the analyser itself."""
+"""Policies for loops, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from kvrm.neural.loops.analysis import analyse
 from kvrm.neural.loops.sites import Body, Policy
 from kvrm.neural.loops.structure import Structure
 from kvrm.neural.loops.turn import Unsuitable
+from kvrm.neural.weights import SHIPPED, load
 
 
 def oracle(bodies: Sequence[Body]) -> list[Structure | None]:
@@ -22,6 +24,16 @@ def _analysed(body: Body) -> Structure | None:
         return None
 
 
-def make(name: str) -> Policy:
-    """The policy of a name."""
-    return {"oracle": oracle}[name]
+def make(name: str, directory: Path = SHIPPED) -> Policy:
+    """The policy of a name, with the table and the network in `directory`. Raises UsageError."""
+    from kvrm.neural.loops.rule import rule
+
+    if name == "table":
+        from kvrm.neural.loops.table import Table, read
+
+        return Table(read(directory))
+    if name in ("network", "random"):
+        from kvrm.neural.loops.network import COUNT, NAME, Network, random_weights
+
+        return Network(load(NAME, COUNT, directory) if name == "network" else random_weights(0))
+    return {"rule": rule, "oracle": oracle}[name]
