@@ -42,6 +42,13 @@ def encode(key: str, **fields: int) -> int:
     return word
 
 
+def back(words: Sequence[int]) -> list[int]:
+    """The words with the offset in the branch at their end that leads to the first."""
+    last, word = len(words) - 1, words[-1]
+    width = 14 if word >> 25 & 0x3F == 0b011011 else 19
+    return [*words[:-1], word | (-last & (1 << width) - 1) << 5]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Everything that a run leaves."""
@@ -150,10 +157,7 @@ class Maker:
             words += self.exit()
         else:
             words += closed
-        last = len(words) - 1
-        field = definition_of_branch(words[last])
-        words[last] |= (-last & (1 << field[1]) - 1) << field[0]
-        return words
+        return back(words)
 
     def register(self) -> int:
         """A pointer, a counter, or anything."""
@@ -315,11 +319,6 @@ class Maker:
         return words, [encode("subs_shift", sf=wide, Rm=pair[1], Rn=pair[0], Rd=31), branch]
 
 
-def definition_of_branch(word: int) -> tuple[int, int]:
-    """Low bit and width of a branch's offset."""
-    return (5, 14) if word >> 25 & 0x3F == 0b011011 else (5, 19)
-
-
 def random_start(rng: random.Random, lab: Lab) -> tuple[bytes, int]:
     """A state in which the present loop may do something: pointers, ends, small and extreme numbers."""
     state = lab.state
@@ -355,7 +354,7 @@ def _pointer(rng: random.Random) -> int:
 
 
 def aim(rng: random.Random, lab: Lab, loop: Loop) -> None:
-    """Give registers that address memory pointers, those beside them small numbers, and the exit some turns."""
+    """Give registers that address memory pointers, others small numbers, and the exit some turns."""
     state = lab.state
     pointing: dict[int, int] = {}
     for stream in loop.streams:

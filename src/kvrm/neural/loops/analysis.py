@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from kvrm.isa.features import CORTEX_A76
 from kvrm.neural.loops.affine import affine_of, bases_of, form_of, vector_offset
 from kvrm.neural.loops.effects import Copy, Fold, Piece, Search, copy_of, folds_of, pieces_of, search_of
-from kvrm.neural.loops.exits import Comparison, Interval, comparison_of, interval_of
+from kvrm.neural.loops.exits import Comparison, Interval, comparison_of, flipped, interval_of
 from kvrm.neural.loops.streams import Place, Stream, streams_of
 from kvrm.neural.loops.structure import Bound, Effect, Structure
 from kvrm.neural.loops.symbols import Value
@@ -65,7 +65,8 @@ class _Analysis:
         """The loop, with the one effect that it has."""
         turn = self.turn
         comparison = comparison_of(turn.sums, turn.condition)
-        interval = interval_of(turn.sums, comparison)
+        fixed = self.affine.kept(comparison.left)
+        interval = interval_of(turn.sums, flipped(comparison) if fixed else comparison)
         if interval.width > 64:
             raise Unsuitable("a comparison of more than 64 bits")
         loads = any(kind == "load" for kind, _ in bases_of([turn.condition]))
@@ -171,20 +172,39 @@ class _Analysis:
         counted = not any(kind == "load" for kind, _ in bases)
         registers = sorted(number for kind, number in bases if kind == "x")
         counters = [r for r in registers if r in self.affine.moving]
-        fixed = [r for r in registers if r not in self.affine.moving]
         counter = counters[0] if counted and counters else None
         if counted and counter is None:
             raise Unsuitable("an exit that does not depend on a counter")
         step = None if counter is None else self._step(counter)
-        bounds = [r for r in fixed if r != step] or (fixed if counter is None else [])
+        bounds = self._bounds(c, counter)
         if bounds:
-            return Structure(counted, counter, step, Bound.REGISTER, bounds[0], c.condition, effect)
+            return Structure(counted, counter, step, Bound.REGISTER, min(bounds), c.condition, effect)
         bound = Bound.ZERO if self._against_zero(c, counter) else Bound.CONSTANT
         return Structure(counted, counter, step, bound, None, c.condition, effect)
 
     def _step(self, counter: int) -> int | None:
         registers = sorted(number for _, number in bases_of([self.affine.moving[counter].step]))
         return registers[0] if registers else None
+
+    def _bounds(self, c: Comparison, counter: int | None) -> set[int]:
+        """The registers on the other side of the comparison, or in the difference that is compared."""
+        if c.right != 0:
+            sides = [self._fixed(side) for side in (c.left, c.right) if not self._counts(side, counter)]
+            return set().union(*sides)
+        if counter is None:
+            return self._fixed(c.left)
+        s = self.turn.sums
+        values = self.turn.x[counter], s.of(s.new("x", 64, (), counter))
+        rests = [s.add(c.width, c.left, s.trunc(c.width, value), way) for value in values for way in (1, -1)]
+        left = [self._fixed(rest) for rest in rests if not self._counts(rest, counter)]
+        return min(left, key=len, default=self._fixed(c.left))
+
+    def _counts(self, value: Value, counter: int | None) -> bool:
+        bases = bases_of([value])
+        return ("x", counter) in bases or any(kind == "load" for kind, _ in bases)
+
+    def _fixed(self, value: Value) -> set[int]:
+        return {r for kind, r in bases_of([value]) if kind == "x" and r not in self.affine.moving}
 
     def _against_zero(self, c: Comparison, counter: int | None) -> bool:
         if c.right != 0:

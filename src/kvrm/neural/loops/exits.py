@@ -41,6 +41,26 @@ class Interval:
     may_be_empty: bool = False
 
 
+FLIPPED = {
+    Condition.HI: Condition.LO,
+    Condition.LO: Condition.HI,
+    Condition.HS: Condition.LS,
+    Condition.LS: Condition.HS,
+    Condition.GT: Condition.LT,
+    Condition.LT: Condition.GT,
+    Condition.GE: Condition.LE,
+    Condition.LE: Condition.GE,
+}
+"""Conditions that hold of y and x where these hold of x and y."""
+
+
+def flipped(c: Comparison) -> Comparison:
+    """The same comparison with its sides exchanged, where there is one."""
+    if c.condition not in FLIPPED:
+        return c
+    return Comparison(FLIPPED[c.condition], c.right, c.left, c.width)
+
+
 def comparison_of(sums: Sums, holds: Value) -> Comparison:
     """The comparison behind a bit. Raises Unsuitable."""
     if isinstance(holds, int):

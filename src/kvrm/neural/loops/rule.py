@@ -1,20 +1,23 @@
 """The rule for loops: what one would write by hand, from the shapes that compilers and libraries use.
 
 It reads one instruction after another and computes nothing: which register the last comparison tests, which
-add or write-back changes that, whether there are loads and stores.
+add or write-back changes that, whether there are loads and stores. It proposes nothing where a register that
+neither counts nor takes in what is loaded is read before it is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from kvrm.isa.a64 import decode
 from kvrm.isa.definition import Decoded
+from kvrm.isa.probe import effects_of
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 
 ADDS = ("add_imm", "sub_imm", "adds_imm", "subs_imm", "add_shift", "sub_shift", "adds_shift", "subs_shift")
-FOLDS = ("add_shift", "add_ext", "sub_shift", "eor_shift", "orr_shift", "and_shift")
+FOLDS = ("add_shift", "add_ext", "sub_shift", "sub_ext", "eor_shift", "orr_shift", "and_shift")
 ZERO = 31
 
 
@@ -24,12 +27,78 @@ def rule(bodies: Sequence[Body]) -> list[Structure | None]:
 
 
 def _of(body: Body) -> Structure | None:
-    code = [decode(word) for word in body]
-    if any(d is None for d in code):
-        return None
-    known = [d for d in code if d is not None]
-    tested = _tested(known)
-    return None if tested is None else _structure(known, *tested)
+    code = [d for word in body if (d := decode(word)) is not None]
+    tested = _tested(code) if len(code) == len(body) else None
+    found = None if tested is None else _structure(code, *tested)
+    return found if found is not None and _plausible(code, found.effect) else None
+
+
+@dataclass(slots=True)
+class _Roles:
+    """Registers by what a body does to them: it adds to them, loads them, or makes them otherwise."""
+
+    stepped: set[str] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
+
+
+def _roles(code: list[Decoded]) -> _Roles:
+    roles = _Roles()
+    for d in code:
+        counts = _counts(d)
+        roles.stepped |= counts
+        reads = any(kind == "read" for kind, _ in effects_of(d).memory)
+        (roles.loaded if reads else roles.made).update(_written(d) - counts)
+    return roles
+
+
+def _plausible(code: list[Decoded], effect: Effect) -> bool:
+    """Whether what is not counted is made anew in each turn, and what is stored is a copy or does not change."""
+    roles, now = _roles(code), set[str]()
+    changing = roles.loaded | roles.made
+    stored = roles.stepped | roles.made | (set() if effect is Effect.COPY else roles.loaded)
+    for d in code:
+        does, counts = effects_of(d), _counts(d)
+        if does.system_read or does.system_written or does.event is not None:
+            return False
+        folds = effect is Effect.REDUCTION and d.definition.key in FOLDS and d.Rd in (d.Rn, d.Rm)
+        stores = any(kind == "write" for kind, _ in does.memory)
+        data = _data(d) if stores else set()
+        if (data - {"31"}) & stored or (does.memory and (_read(d) - data) & changing):
+            return False
+        if (_read(d) - data) & changing - now - counts and not folds:
+            return False
+        now |= _written(d)
+    return True
+
+
+def _read(d: Decoded) -> set[str]:
+    does = effects_of(d)
+    return {*map(str, does.x_read), *(f"v{r}" for r in does.v_read)}
+
+
+def _written(d: Decoded) -> set[str]:
+    does = effects_of(d)
+    return {*map(str, does.x_written), *(f"v{r}" for r in does.v_written)}
+
+
+def _counts(d: Decoded) -> set[str]:
+    """The register that an instruction adds to or writes back."""
+    key, fields = d.definition.key, d.fields
+    if key in ADDS and fields["Rd"] == fields["Rn"]:
+        return {_name(fields["Rd"])}
+    return {_name(fields["Rn"])} if key.endswith(("_post", "_pre")) else set()
+
+
+def _name(register: int) -> str:
+    return "sp" if register == ZERO else str(register)
+
+
+def _data(d: Decoded) -> set[str]:
+    """The registers that a store stores."""
+    vector = d.word >> 26 & 1
+    numbers = [d.fields[name] for name in ("Rt", "Rt2") if name in d.fields and d.definition.key != "dc_zva"]
+    return {f"v{r}" if vector else str(r) for r in numbers}
 
 
 def _tested(code: list[Decoded]) -> tuple[Condition, list[int], Bound] | None:
