@@ -131,7 +131,7 @@ def test_what_is_not_understood_says_why(body: list[int], reason: str) -> None:
 
 
 def test_an_instruction_that_the_machine_lacks_is_no_loop() -> None:
-    body = back([encode("fmov_register_half", Rn=1, Rd=7), *COUNT])
+    body = back([encode("sdot_vector", Rm=1, Rn=1, Rd=7), *COUNT])
     assert analyse(body, CODE).structure.effect is Effect.PURE
     with pytest.raises(Unsuitable, match="that there is not"):
         analyse(body, CODE, feature_set("armv8.0"))

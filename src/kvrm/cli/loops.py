@@ -19,7 +19,6 @@ from kvrm.neural.loops.network import Network, batch_of, structure_of
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Structure
 from kvrm.neural.loops.training import train
-from kvrm.neural.network import Floats
 from kvrm.neural.weights import SHIPPED
 
 PARTS = {"training": TRAIN, "validation": VALIDATION, "test": TEST}
@@ -45,20 +44,18 @@ def train_loops(path: Path, directory: Path, seed: int, seeds: int, steps: int) 
     np.save(directory / f"{table.NAME}.npy", rows)
     print(f"{directory / table.NAME}.npy: {len(rows):,} shapes")
     batch, labels = batch_of(data.bodies(TRAIN)), data.labels[data.rows(TRAIN)].astype(int)
-    best: tuple[float, int, Floats] | None = None
-    for number in range(seed, seed + seeds):
-        flat = train(batch.words, batch.mask, labels, number, steps, _report)
-        score = _shown(data, number, Network(flat))
-        if best is None or score > best[0]:
-            best = score, number, flat
-    assert best is not None
     made = {
-        "seed": best[1],
         "steps": steps,
         "data": {name: data.hash_of(part) for name, part in PARTS.items()},
         "commit": commit(),
     }
-    write_weights(directory, network.NAME, best[2], made)
+    best = 0.0
+    for number in range(seed, seed + seeds):
+        flat = train(batch.words, batch.mask, labels, number, steps, _report)
+        score = _shown(data, number, Network(flat))
+        if score > best:
+            best = score
+            write_weights(directory, network.NAME, flat, made | {"seed": number})
     return Exit.OK
 
 

@@ -89,8 +89,8 @@ class Machine:
     "FEAT_LSE" (`kvrm.isa.features`). `engine` is one of `ENGINES` (default: KVRM_ENGINE, else "tiered").
     `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
     `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). `policies`
-    says who answers which question, `{"dispatch": "network", "loops": "rule"}` or functions (docs/networks.md).
-    Raises ProgramError and UsageError.
+    says who answers which question, `{"loops": "rule"}` by name or as a function (docs/networks.md). Raises
+    ProgramError and UsageError.
 
     With `lanes` it stands for that many machines which start alike and are run together (docs/lanes.md):
     `lanes` has what differs between them, and `run` and `wait` give a `LaneResults`. `args` may then be a

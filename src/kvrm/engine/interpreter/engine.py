@@ -31,7 +31,7 @@ CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
 SLICE = 10_000_000
 """Instructions between two samples, and two looks at the host's signals."""
-SHORT_SLICE = 1_000_000
+SHORT_SLICE = 5_000_000
 """The same where samples tell which loops to skip."""
 
 REASONS = {int(reason): reason for reason in Reason}

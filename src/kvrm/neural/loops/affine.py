@@ -129,7 +129,7 @@ def _progress(found: Affine, own: Atom, value: Value) -> Progress | None:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`times` * ((the word at `offset` of the state + `plus`) & `mask`), its bit `sign` extended (0: none)."""
+    """`times` * ((word at `offset` of the state + `plus`) & `mask`), its bit `sign` extended (0: none)."""
 
     offset: int
     plus: int

@@ -93,7 +93,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Another turn follows while `times` * the loaded value + `rest` is in the interval; `times` is 1 or -1."""
+    """Another turn follows while `times` * the loaded value + `rest` is in the interval; `times` is 1, -1."""
 
     loaded: Loaded
     times: int

@@ -8,11 +8,15 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR, Emitter
+from kvrm.engine.emitter import I32, I64, PTR, Emitter
+from kvrm.engine.interpreter.abi import Callee
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
+from kvrm.neural.loops.plan import FIND, MOVE
 
 UNTAGGED = (1 << 56) - 1
+_MEMMOVE = ir.FunctionType(PTR, [PTR, PTR, I64])
+_MEMCHR = ir.FunctionType(PTR, [PTR, I32, I64])
 Operand: TypeAlias = "ir.Value | int"
 
 
@@ -40,11 +44,12 @@ class Variable:
 
 
 class Code:
-    """A C function under construction: `result (state, ...)`, all of 64 bits but the pointers."""
+    """A C function under construction: `result (state, site, ...)`, all of 64 bits but the pointers."""
 
     def __init__(self, module: ir.Module, name: str, arguments: list[ir.Type]) -> None:
         self.fn = ir.Function(module, ir.FunctionType(I64, arguments), name)
         self.fn.linkage = "internal"
+        self._site = self.fn.args[1]
         entry, body = self.fn.append_basic_block("entry"), self.fn.append_basic_block("body")
         Emitter(entry).branch(body)
         self.e = Emitter(body)
@@ -140,17 +145,13 @@ class Code:
 
     def move(self, target: ir.Value, source: ir.Value, size: ir.Value) -> None:
         """Copy bytes, of places that may overlap."""
-        self.e.call(self._library("memmove", PTR, [PTR, PTR, I64]), [target, source, size])
+        function = Callee(self.word(self._site, MOVE, PTR), _MEMMOVE)
+        self.e.call(function, [target, source, size])
 
     def find(self, start: ir.Value, byte: ir.Value, size: ir.Value) -> ir.Value:
         """Where a byte first is; the null pointer if nowhere."""
-        i32 = ir.IntType(32)
-        function = self._library("memchr", PTR, [PTR, i32, I64])
-        return self.e.call(function, [start, self.e.trunc(byte, i32), size])
-
-    def _library(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-        known = self.e.module.globals.get(name)
-        return known or ir.Function(self.e.module, ir.FunctionType(result, arguments), name)
+        function = Callee(self.word(self._site, FIND, PTR), _MEMCHR)
+        return self.e.call(function, [start, self.e.trunc(byte, I32), size])
 
     def gathered(self, state: ir.Value, to: ir.Value, address: ir.Value, size: ir.Value) -> None:
         """Copy guest bytes that may lie on two pages to the host address `to`."""

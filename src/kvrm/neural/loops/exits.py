@@ -91,9 +91,7 @@ def _width(left: Value, right: Value) -> int:
 
 
 def _candidates(holds: Sum) -> Iterator[tuple[Value, Value]]:
-    """Pairs that may have been compared: what is tested for zero or sign (of bits up to the one that is looked
-    at), then arguments further inside.
-    """
+    """Pairs that may have been compared: what is tested for zero or sign, then arguments further inside."""
     atom = holds.terms[0][0]
     if atom.kind == "zero" or atom.kind == "top":
         yield atom.args[0], 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -17,7 +16,7 @@ from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.emitter import I64, PTR
 from kvrm.engine.interpreter.abi import Function
-from kvrm.engine.interpreter.slots import OPERANDS
+from kvrm.engine.interpreter.slots import CLASS, OPERANDS
 from kvrm.memory import PAGE, VA_BITS
 from kvrm.neural.loops import plan
 from kvrm.neural.loops.bulk import Bulk
@@ -28,21 +27,11 @@ from kvrm.neural.loops.structure import Effect
 MOST_TURNS = 1 << 24
 """Turns that are skipped at once, at most: no product with a step that is allowed overflows."""
 MOST_STEP = 1 << 38
-LARGEST_CREDIT = 1 << 12
-
-
-@dataclass(frozen=True)
-class Handlers:
-    """Addresses of the handlers that stand in the slot of a loop's head: `skip`, and `go_on`, which does not."""
-
-    skip: int
-    go_on: int
-    loader: native.Loader
 
 
 @functools.cache
-def handlers() -> Handlers:
-    """Compile them, or get them from the disk."""
+def handler() -> tuple[int, native.Loader]:
+    """The address of the handler that stands in the slot of a loop's head, and what keeps it."""
     stamp = hashlib.blake2b(f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12)
     path = cache.versioned_directory("networks", stamp.hexdigest()) / "loops.o"
     code = None if native.dumps() else cache.read_checked(path)
@@ -51,7 +40,7 @@ def handlers() -> Handlers:
         cache.write_checked(path, code)
     loader = native.Loader()
     loader.load(code)
-    return Handlers(loader.address("skip_turns"), loader.address("go_on"), loader)
+    return loader.address("skip_turns"), loader
 
 
 def _text() -> str:
@@ -61,7 +50,6 @@ def _text() -> str:
     permitted = _permitted(module)
     bulk = Bulk(module, form, permitted)
     skipped = _skipped(module, form, turns, permitted, bulk)
-    _go_on(module)
     _skip(module, skipped)
     return str(module)
 
@@ -102,8 +90,9 @@ def _turns(module: ir.Module, form: ir.Function) -> ir.Function:
 
 
 def _permitted(module: ir.Module) -> ir.Function:
-    """`permitted(state, address, step, size, turns, asked, wanted)`: how many turns, of `turns` + 1, go on
-    accessing pages whose `asked` bits are the `wanted` ones.
+    """`permitted(state, address, step, size, turns, asked, wanted)`: for how many turns accesses may go on.
+
+    At most `turns` + 1; the `asked` bits of a page must be the `wanted` ones.
     """
     k = Code(module, "permitted", [PTR, *[I64] * 6])
     state, address, step, size, turns, asked, wanted = k.fn.args
@@ -183,36 +172,30 @@ def _skipped(
     return k.fn
 
 
-def _go_on(module: ir.Module) -> None:
-    """`go_on`: plain execution, at the slots of the body that are no site's."""
-    f = Function(module, "go_on", linkage="external")
-    site = f.e.load_at(f.ip, OPERANDS, PTR)
-    head = f.e.load_at(site, plan.HEAD, PTR)
-    f.tail(f.e.load_at(head, 0, PTR), head, f.budget)
-
-
 def _skip(module: ir.Module, skipped: ir.Function) -> None:
-    """`skip_turns`: skip what can be skipped, count it, then plain execution."""
+    """`skip_turns`: skip what can be skipped, count it, then plain execution.
+
+    Where that does not pay, the slot is as it was before.
+    """
     f = Function(module, "skip_turns", linkage="external")
     e = f.e
     site = e.load_at(f.ip, OPERANDS, PTR)
     head = e.load_at(site, plan.HEAD, PTR)
     turns = e.call(skipped, [f.state, site, f.budget])
 
-    def count(place: int, by: ir.Value) -> ir.Value:
-        total = e.add(e.load_at(site, place, I64), by)
-        e.store_at(total, site, place)
-        return total
+    def count(place: int, by: ir.Value) -> None:
+        e.store_at(e.add(e.load_at(site, place, I64), by), site, place)
 
     count(plan.ENTRIES, c(1))
     any_ = e.icmp_unsigned("!=", turns, c(0))
     count(plan.SKIPS, e.zext(any_, I64))
     count(plan.TURNS, turns)
-    earned = e.intrinsic("umin", I64, turns, c(LARGEST_CREDIT))
-    credit = count(plan.CREDIT, e.select(any_, earned, c(-1)))
-    capped = e.intrinsic("umin", I64, credit, c(LARGEST_CREDIT))
-    e.store_at(capped, site, plan.CREDIT)
-    with e.if_then(e.icmp_unsigned("==", capped, c(0)), likely=False):
-        e.store_at(f.fn.module.globals["go_on"], f.ip, 0)
     spent = e.mul(turns, e.load_at(site, plan.COST, I64))
+    earned = e.select(any_, e.sub(spent, c(plan.WORTH)), c(-plan.LOOK))
+    credit = e.add(e.load_at(site, plan.CREDIT, I64), earned)
+    credit = e.intrinsic("smin", I64, credit, c(plan.LARGEST_CREDIT))
+    e.store_at(e.intrinsic("smax", I64, credit, c(0)), site, plan.CREDIT)
+    with e.if_then(e.icmp_signed("<=", credit, c(0)), likely=False):
+        for to, place in ((0, plan.UNDECODED), (OPERANDS, plan.PC), (CLASS, plan.CLASS_WORD)):
+            e.store_at(e.load_at(site, place, I64), f.ip, to)
     f.tail(e.load_at(head, 0, PTR), head, e.sub(f.budget, spent))

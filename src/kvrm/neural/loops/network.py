@@ -87,7 +87,7 @@ def random_weights(seed: int) -> Floats:
 
 @dataclass(slots=True)
 class Batch:
-    """Bodies side by side, the first word first: words (n, t) of uint32, and which of them there are (n, t)."""
+    """Bodies side by side, first words first: words (n, t) of uint32, and which of them there are (n, t)."""
 
     words: Any
     mask: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import ctypes
 from array import array
 from collections.abc import Sequence
 
@@ -29,7 +30,11 @@ streams that must not meet."""
 PERIOD = WORD * 21
 """Bytes after which a fill repeats, if it leaves no gaps; else 0. `BUFFER` is where the bytes are."""
 BUFFER = WORD * 22
-HEADER = 23
+UNDECODED, PC, CLASS_WORD = (WORD * i for i in range(23, 26))
+"""What the slot in the loop's own page has where nobody skips: handler, address, execution class."""
+MOVE, FIND = WORD * 26, WORD * 27
+"""Addresses of the C library's memmove and memchr."""
+HEADER = 28
 
 INTERVAL_ROW, STREAM_ROW, MOVING_ROW, PAIR_ROW = WORD * 6, WORD * 8, WORD * 3, WORD * 2
 FILL_ROW, GATHER_ROW, COPY_ROW, HELD_ROW, FOLD_ROW, SEARCH_ROW = (WORD * n for n in (5, 3, 5, 4, 8, 10))
@@ -41,14 +46,23 @@ TERM_ROW = WORD * 5
 BLOCK = 64
 """Bytes of a pattern that is stored at once."""
 LONGEST_PERIOD = 512
-CREDIT_AT_FIRST = 64
-WORTH = 48
-"""Instructions that a skip must spare to be worth its price."""
+WORTH, LOOK = 48, 12
+"""What a skip costs, and an entry without one, in instructions that are executed."""
+CREDIT_AT_FIRST = 128 * LOOK
+LARGEST_CREDIT = 64 * CREDIT_AT_FIRST
+
+
+def _library(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+
+
+_MOVE, _FIND = _library("memmove"), _library("memchr")
 
 
 class _Words:
     def __init__(self) -> None:
         self.words = [0] * HEADER
+        self.words[MOVE // WORD], self.words[FIND // WORD] = _MOVE, _FIND
 
     @property
     def end(self) -> int:
@@ -153,9 +167,7 @@ def _gathered(fill: Fill, start: int, image: bytearray) -> list[tuple[int, int, 
 
 
 def _period(loop: Loop) -> int:
-    """The bytes that a fill repeats, a multiple of what a turn stores; 0 unless that has neither gap nor
-    overlap and is of a size that is easily stored.
-    """
+    """The bytes that a fill repeats: what turns store, without gaps or overlaps; 0 if it is not so simple."""
     if len({fill.place.stream for fill in loop.fills}) != 1 or len(loop.streams) != 1:
         return 0
     stream = loop.streams[0]

@@ -7,12 +7,13 @@ neither counts nor takes in what is loaded is read before it is written.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kvrm.isa.a64 import decode
 from kvrm.isa.definition import Decoded
-from kvrm.isa.probe import effects_of
+from kvrm.isa.probe import Effects, effects_of
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 
@@ -47,18 +48,18 @@ def _roles(code: list[Decoded]) -> _Roles:
     for d in code:
         counts = _counts(d)
         roles.stepped |= counts
-        reads = any(kind == "read" for kind, _ in effects_of(d).memory)
+        reads = any(kind == "read" for kind, _ in _effects(d.word).memory)
         (roles.loaded if reads else roles.made).update(_written(d) - counts)
     return roles
 
 
 def _plausible(code: list[Decoded], effect: Effect) -> bool:
-    """Whether what is not counted is made anew in each turn, and what is stored is a copy or does not change."""
+    """Whether what is not counted is made anew in each turn, and what is stored is copied or kept."""
     roles, now = _roles(code), set[str]()
     changing = roles.loaded | roles.made
     stored = roles.stepped | roles.made | (set() if effect is Effect.COPY else roles.loaded)
     for d in code:
-        does, counts = effects_of(d), _counts(d)
+        does, counts = _effects(d.word), _counts(d)
         if does.system_read or does.system_written or does.event is not None:
             return False
         folds = effect is Effect.REDUCTION and d.definition.key in FOLDS and d.Rd in (d.Rn, d.Rm)
@@ -72,13 +73,20 @@ def _plausible(code: list[Decoded], effect: Effect) -> bool:
     return True
 
 
+@functools.lru_cache(4096)
+def _effects(word: int) -> Effects:
+    d = decode(word)
+    assert d is not None
+    return effects_of(d)
+
+
 def _read(d: Decoded) -> set[str]:
-    does = effects_of(d)
+    does = _effects(d.word)
     return {*map(str, does.x_read), *(f"v{r}" for r in does.v_read)}
 
 
 def _written(d: Decoded) -> set[str]:
-    does = effects_of(d)
+    does = _effects(d.word)
     return {*map(str, does.x_written), *(f"v{r}" for r in does.v_written)}
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from kvrm.engine.interpreter.slots import CLASS
 from kvrm.memory import PAGE, GuestFault, Memory, untagged
 from kvrm.neural.loops import plan
 from kvrm.neural.loops.analysis import Loop, analyse
 from kvrm.neural.loops.find import loop_at
-from kvrm.neural.loops.native import handlers
+from kvrm.neural.loops.native import handler
 from kvrm.neural.loops.structure import Structure
-from kvrm.neural.loops.turn import Unsuitable
+from kvrm.neural.loops.turn import MOST_WORDS, Unsuitable
 
 if TYPE_CHECKING:
     from kvrm.engine.interpreter.engine import Interpreter
@@ -28,6 +29,8 @@ ENOUGH = 24
 """Proposals after which a policy is judged."""
 ACCEPTED_AT_LEAST = 1 / 8
 """A policy of whose proposals fewer are accepted is not asked any more."""
+HOT = 2
+"""Samples in a loop after which it is decided what it is: by then it has cost what that costs."""
 REARM = 64
 """Samples after which sites that did not pay may try again."""
 
@@ -36,7 +39,7 @@ class Proposer:
     """A policy with its account: what it was asked, what became of that, and what it cost.
 
     `loops` it was asked about, `proposals` that it made, `accepted` and `rejected` by the checker; `seconds`
-    of the policy and `checking` seconds; instructions that were `skipped`. `off` once the kill switch has acted.
+    of the policy and `checking` seconds; instructions that were `skipped`. `off`: the kill switch has acted.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -109,6 +112,12 @@ class _Site:
         return self.cost * self.words[plan.TURNS // plan.WORD]
 
 
+def _before(slot: int) -> tuple[int, int, int]:
+    """Handler, address and class of a slot that is not decoded."""
+    words = (ctypes.c_uint64 * 3).from_address(slot)
+    return words[0], words[1], words[CLASS // 8] & 0xFFFFFFFF
+
+
 class Sites:
     """The loops of one machine's program that are skipped: `Skipping` for the interpreter.
 
@@ -125,10 +134,12 @@ class Sites:
     ) -> None:
         self._proposer, self._engine, self._least = proposer, engine, least
         self._memory, self._features = memory, features
-        self._handlers = handlers()
+        self._handler, self._loader = handler()
         self._decided: dict[tuple[Body, int], Loop | None] = {}
         self._sites: dict[int, dict[int, _Site]] = {}
         self._copies: dict[int, int] = {}
+        self._found: dict[int, tuple[int, Body] | None] = {}
+        self._hits: dict[tuple[int, Body], int] = {}
         self._samples = 0
         self._skipped = 0
         proposer.sites.append(self._total)
@@ -138,20 +149,32 @@ class Sites:
         return self._skipped + sum(here)
 
     def sampled(self, pc: int) -> None:
-        """Control was at `pc`: if that is in a loop, it is likely worth a decision."""
+        """Control was at `pc`: if that is in a loop, and not for the first time, it is worth a decision."""
         self._samples += 1
         if self._samples % REARM == 0:
             self._arm()
         pc = untagged(pc)
-        page, index = pc // PAGE, pc % PAGE // 4
-        try:
-            words = memoryview(self._memory.peek(page * PAGE, PAGE)).cast("I").tolist()
-        except GuestFault:
+        if pc not in self._found:
+            self._found[pc] = self._loop_at(pc)
+        found = self._found[pc]
+        if found is None:
             return
-        found = loop_at(words, index)
-        if found is not None:
-            first, last = found
-            self.install(page * PAGE + 4 * first, tuple(words[first : last + 1]))
+        self._hits[found] = self._hits.get(found, 0) + 1
+        if self._hits[found] == HOT:
+            self.install(*found)
+
+    def _loop_at(self, pc: int) -> tuple[int, Body] | None:
+        """Head and body of the loop that the instruction at `pc` is in."""
+        first = max(pc & -PAGE, pc - 4 * MOST_WORDS)
+        try:
+            data = self._memory.peek(first, min(pc + 4 * MOST_WORDS, (pc & -PAGE) + PAGE) - first)
+        except GuestFault:
+            return None
+        words = memoryview(data).cast("I").tolist()
+        found = loop_at(words, (pc - first) // 4)
+        if found is None:
+            return None
+        return first + 4 * found[0], tuple(words[found[0] : found[1] + 1])
 
     def install(self, pc: int, body: Body) -> bool:
         """Have the loop at `pc` skipped from now on, if it is accepted; whether it is."""
@@ -167,7 +190,10 @@ class Sites:
         if page not in self._copies:
             self._copies[page] = self._engine.copy_page(page)
         head = self._engine.decode_again(self._copies[page], pc, len(body))
-        site = _Site(plan.plan_of(loop, head, self._least), slot, len(body))
+        words = plan.plan_of(loop, head, self._least)
+        for place, value in zip((plan.UNDECODED, plan.PC, plan.CLASS_WORD), _before(head), strict=True):
+            words[place // plan.WORD] = value
+        site = _Site(words, slot, len(body))
         self._sites.setdefault(page, {})[pc] = site
         self._put(site)
         return True
@@ -178,7 +204,7 @@ class Sites:
 
     def _put(self, site: _Site) -> None:
         place = (ctypes.c_uint64 * 2).from_address(site.slot)
-        place[0], place[1] = self._handlers.skip, site.words.buffer_info()[0]
+        place[0], place[1] = self._handler, site.words.buffer_info()[0]
 
     def _arm(self) -> None:
         for sites in self._sites.values():
@@ -189,7 +215,11 @@ class Sites:
                     self._put(site)
 
     def forget(self, page: int) -> None:
-        """The slots of a page are no more."""
+        """The slots of a page are no more, and its code may be another."""
+        for pc in [pc for pc in self._found if pc // PAGE == page]:
+            found = self._found.pop(pc)
+            if found is not None:
+                self._hits.pop(found, None)
         sites = self._sites.pop(page, {})
         self._skipped += sum(site.skipped() for site in sites.values())
         if page in self._copies:

@@ -1,4 +1,4 @@
-"""One turn of a loop over symbolic values: what it reads, stores, leaves in registers, and when it repeats."""
+"""One turn of a loop over symbolic values: what it reads and stores, registers after it, when it repeats."""
 
 from __future__ import annotations
 
