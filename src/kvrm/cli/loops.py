@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from kvrm.neural.loops.data import TEST, TRAIN, VALIDATION, LoopData
 from kvrm.neural.loops.network import Network, batch_of, structure_of
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Structure
+from kvrm.neural.loops.table import Rows
 from kvrm.neural.loops.training import train
+from kvrm.neural.network import hash_of
 from kvrm.neural.weights import SHIPPED
 
 PARTS = {"training": TRAIN, "validation": VALIDATION, "test": TEST}
@@ -40,23 +43,28 @@ def train_loops(path: Path, directory: Path, seed: int, seeds: int, steps: int) 
     """Learn the table, train the network with each seed, keep the one that is best on the validation part."""
     data = loop_data.read(path)
     directory.mkdir(parents=True, exist_ok=True)
-    rows = table.learn(_labelled(data, TRAIN))
-    np.save(directory / f"{table.NAME}.npy", rows)
-    print(f"{directory / table.NAME}.npy: {len(rows):,} shapes")
-    batch, labels = batch_of(data.bodies(TRAIN)), data.labels[data.rows(TRAIN)].astype(int)
-    made = {
-        "steps": steps,
+    made: dict[str, object] = {
         "data": {name: data.hash_of(part) for name, part in PARTS.items()},
         "commit": commit(),
     }
+    _write_table(directory, table.learn(_labelled(data, TRAIN)), made)
+    batch, labels = batch_of(data.bodies(TRAIN)), data.labels[data.rows(TRAIN)].astype(int)
     best = 0.0
     for number in range(seed, seed + seeds):
         flat = train(batch.words, batch.mask, labels, number, steps, _report)
         score = _shown(data, number, Network(flat))
         if score > best:
             best = score
-            write_weights(directory, network.NAME, flat, made | {"seed": number})
+            write_weights(directory, network.NAME, flat, made | {"seed": number, "steps": steps})
     return Exit.OK
+
+
+def _write_table(directory: Path, rows: Rows, made: dict[str, object]) -> None:
+    path = directory / f"{table.NAME}.npy"
+    np.save(path, rows)
+    told = {"table": table.NAME, "shapes": len(rows), "sha256": hash_of(rows), **made}
+    path.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
+    print(f"{path}: {len(rows):,} shapes")
 
 
 def _labelled(data: LoopData, part: int) -> Iterator[tuple[Body, Structure | None]]:

@@ -151,8 +151,8 @@ def _lstm(p: Parts, name: str, x: Floats, mask: Floats, kept: dict[str, Any]) ->
     order = range(length) if name.endswith("forward") else range(length - 1, -1, -1)
     bias = p[f"{name}.input_bias"] + p[f"{name}.state_bias"]
     inputs = x @ p[f"{name}.inputs"].T + bias
-    h, c = np.zeros((n, HIDDEN), np.float32), np.zeros((n, HIDDEN), np.float32)
-    out, steps = np.zeros((n, length, HIDDEN), np.float32), []
+    h, c = np.zeros((n, HIDDEN), x.dtype), np.zeros((n, HIDDEN), x.dtype)
+    out, steps = np.zeros((n, length, HIDDEN), x.dtype), []
     for t in order:
         gates = inputs[:, t] + h @ p[f"{name}.states"].T
         i, f, o = (_sigmoid(gates[:, k * HIDDEN : (k + 1) * HIDDEN]) for k in (0, 1, 3))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import ctypes
+import itertools
 from array import array
 from collections.abc import Sequence
 

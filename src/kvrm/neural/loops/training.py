@@ -167,8 +167,8 @@ def _back(p: Parts, batch: Batch, kept: dict[str, Any], slopes: Floats, scores: 
 def _lstm_back(p: Parts, name: str, kept: dict[str, Any], slope: Floats, into: Parts) -> Any:
     x, steps = kept[name]
     n = len(x)
-    dh, dc = np.zeros((n, HIDDEN), np.float32), np.zeros((n, HIDDEN), np.float32)
-    gates = np.zeros((n, x.shape[1], 4 * HIDDEN), np.float32)
+    dh, dc = np.zeros((n, HIDDEN), x.dtype), np.zeros((n, HIDDEN), x.dtype)
+    gates = np.zeros((n, x.shape[1], 4 * HIDDEN), x.dtype)
     for t, h, c, i, f, g, o, squashed, m in reversed(steps):
         dh = dh + slope[:, t]
         here, past = dh * m, dh * (1 - m)
