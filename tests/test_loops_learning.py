@@ -21,6 +21,16 @@ from kvrm.neural.weights import SHIPPED, load
 from loop_tools import encode
 from test_loops import COPY, FILL, LENGTH, MEMCPY, MEMSET, SIEVE, SUM, TIGHT
 
+CHECKED = (
+    "bits.weight",
+    "word.bias",
+    "fields",
+    "lstm0.backward.states",
+    "lstm1.forward.inputs",
+    "heads.weight",
+)
+CHECKED += ("context.weight", "pointers.bias", "lstm0.forward.input_bias", "lstm1.backward.state_bias")
+"""Parts whose gradient is compared with differences."""
 BODIES = [tuple(body) for body in (TIGHT, FILL, COPY, SUM, LENGTH, MEMSET, MEMCPY, SIEVE)]
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
 
@@ -67,22 +77,21 @@ def test_every_part_has_a_say() -> None:
 
 
 def test_the_gradient_is_that_of_the_loss() -> None:
-    b, labels = batch()
+    bodies = [tuple(LENGTH), tuple(TIGHT)]
+    b, labels = batch_of(bodies), np.array([labels_of(s) for s in oracle(bodies)])
     flat, gradient = network.random_weights(1).astype(np.float64), np.zeros(COUNT)
     gradient_of(parts_of(flat), b, labels, parts_of(gradient))
-    rng, at = np.random.default_rng(0), 0
+    at, unused = 0, np.zeros(COUNT)
     for name, shape in SHAPES.items():
         size = int(np.prod(shape))
-        for i in at + rng.integers(0, size, 2):
-            if name == "context.bias":
-                continue  # registers that nobody names are at the kink of their ReLU
+        if name in CHECKED:
+            i = at + int(np.abs(gradient[at : at + size]).argmax())
             losses = []
             for change in (1e-5, -1e-5):
                 moved = flat.copy()
                 moved[i] += change
-                losses.append(gradient_of(parts_of(moved), b, labels, parts_of(np.zeros(COUNT))))
-            slope = (losses[0] - losses[1]) / 2e-5
-            assert gradient[i] == pytest.approx(slope, rel=0.02, abs=1e-5), name
+                losses.append(gradient_of(parts_of(moved), b, labels, parts_of(unused)))
+            assert gradient[i] == pytest.approx((losses[0] - losses[1]) / 2e-5, rel=0.01), name
         at += size
 
 

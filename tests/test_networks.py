@@ -257,15 +257,15 @@ def test_train_from_the_command_line(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("prove", "loops"), "no network 'loops'; there is dispatch"),
-        (("train", "loops"), "no network 'loops'; there is dispatch"),
-        (("evaluate", "loops"), "no network 'loops'; there is dispatch"),
+        (("train", "weather"), "no network 'weather'; there is dispatch"),
+        (("evaluate", "weather"), "no network 'weather'; there is dispatch"),
         (("prove", "dispatch", "--weights", "{empty}"), "dispatch-10279.npy: No such file or directory"),
         (("prove", "dispatch", "--weights", "{short}"), "(3,) of float32, not (10279,) of float32"),
         (("prove", "dispatch", "--weights", "{text}"), "not a NumPy array"),
         (("prove", "dispatch", "--weights", "{nan}"), "not all of its numbers are finite"),
         (("run", "--policy", "dispatch", "x"), "--policy dispatch: it is QUESTION=NAME"),
         (("run", "--policy", "dispatch=best", "{hello}"), "no policy dispatch=best; there are rule, table"),
-        (("run", "--engine", "tiered", "--policy", "dispatch=rule", "{hello}"), "is for engine interpreter"),
+        (("run", "--engine", "tiered", "--policy", "dispatch=rule", "{hello}"), "for engine interpreter"),
     ],
 )
 def test_complaints(arguments: tuple[str, ...], message: str, tmp_path: Path, examples: Path) -> None:
