@@ -22,7 +22,7 @@ class Row:
     """What a policy proposes for held-out loops, and what of that is accepted.
 
     `accepted` of `wanted`, the loops that the analyser understands, is the *recall* at one proposal for each;
-    of `proposed`, the *acceptance*. `microseconds` for one loop alone, on this machine.
+    of `proposed`, the *acceptance*. CPU `microseconds` for one loop alone.
     """
 
     name: str
@@ -60,10 +60,10 @@ def rows(data: LoopData, directory: Path = SHIPPED) -> Iterator[Row]:
 
 
 def _cost(policy: Policy, bodies: Sequence[tuple[int, ...]]) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     for body in bodies:
         policy([body])
-    return 1e6 * (time.perf_counter() - began) / max(1, len(bodies))
+    return 1e6 * (time.process_time() - began) / max(1, len(bodies))
 
 
 @dataclass(frozen=True, slots=True)
