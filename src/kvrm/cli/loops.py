@@ -24,6 +24,8 @@ from kvrm.neural.loops.training import train
 from kvrm.neural.network import hash_of
 from kvrm.neural.weights import SHIPPED
 
+WIDTH = 120
+"""Columns that the tables need."""
 PARTS = {"training": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
@@ -89,7 +91,7 @@ def evaluate_loops(path: Path | None, programs: Sequence[Path], directory: Path 
     where = directory or SHIPPED
     if path is None and not programs:
         raise kvrm.UsageError("evaluate loops: --data FILE, programs, or both")
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=WIDTH)
     if path is not None:
         data = loop_data.read(path)
         print(f"test part: SHA-256 {data.hash_of(TEST)}")
