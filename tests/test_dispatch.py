@@ -143,8 +143,8 @@ def test_lanes_have_the_policy_of_their_machine() -> None:
     ("options", "message"),
     [
         ({"policies": {"dispatch": "best"}}, "no policy dispatch=best; there are rule, table, network"),
-        ({"policies": {"loops": "rule"}}, "no policies for 'loops'; there are some for dispatch"),
-        ({"policies": {"dispatch": "table"}, "engine": "tiered"}, "is for engine interpreter"),
+        ({"policies": {"weather": "rule"}}, "no policies for 'weather'; there are some for dispatch"),
+        ({"policies": {"dispatch": "table"}, "engine": "tiered"}, "for engine interpreter"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, object], message: str) -> None:

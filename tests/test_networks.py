@@ -300,7 +300,7 @@ def test_train_from_the_command_line(tmp_path: Path) -> None:
         (("prove", "dispatch", "--weights", "{nan}"), "not all of its numbers are finite"),
         (("run", "--policy", "dispatch", "x"), "--policy dispatch: it is QUESTION=NAME"),
         (("run", "--policy", "dispatch=best", "{hello}"), "no policy dispatch=best; there are rule, table"),
-        (("run", "--engine", "tiered", "--policy", "dispatch=rule", "{hello}"), "is for engine interpreter"),
+        (("run", "--engine", "tiered", "--policy", "dispatch=rule", "{hello}"), "for engine interpreter"),
     ],
 )
 def test_complaints(arguments: tuple[str, ...], message: str, tmp_path: Path, examples: Path) -> None:

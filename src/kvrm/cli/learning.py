@@ -19,6 +19,7 @@ Seeds = Annotated[int, option("N", "How many to try: the best one is kept; 1.", 
 Steps = Annotated[int | None, option("N", "At most so many steps for each.", min=1)]
 Traces = Annotated[Path | None, directory("Traces of `kvrm data memory`; ./traces.")]
 Data = Annotated[Path, option("DIR", "What `kvrm data patterns` wrote; ./data.")]
+Loops = Annotated[Path | None, option("FILE", "What `kvrm data loops` wrote.", exists=True, dir_okay=False)]
 Figures = Annotated[Path | None, option("FILE", "Write the figures to FILE.", dir_okay=False)]
 
 WEIGHTS, DATA = Path("weights"), Path("data")
@@ -66,6 +67,44 @@ def evaluate_dispatch(weights: Weights = None) -> int:
     from kvrm.cli.networks import evaluate_network
 
     return evaluate_network(weights)
+
+
+# -- loops ---------------------------------------------------------------------------------------------------
+@data.command("loops")
+def data_loops(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="ELF files, archives, packages.")],
+    out: Annotated[Path, option("FILE", "Where it goes; ./loops.npz.", dir_okay=False)] = Path("loops.npz"),
+) -> int:
+    """Collect loops of programs and libraries, and print the data set's hash."""
+    from kvrm.cli.loops import make_data
+
+    return make_data(files, out)
+
+
+@train.command("loops")
+def train_loops(
+    data: Annotated[Path, option("FILE", "What `kvrm data loops` wrote.", exists=True, dir_okay=False)],
+    out: Out = WEIGHTS,
+    seed: Seed = 0,
+    seeds: Seeds = 1,
+    steps: Steps = None,
+) -> int:
+    """Learn the table and the network from a data set."""
+    from kvrm.cli import loops
+
+    return loops.train_loops(data, out, seed, seeds, steps or loops.STEPS)
+
+
+@evaluate.command("loops")
+def evaluate_loops(
+    programs: Annotated[list[Path] | None, typer.Argument(metavar="PROGRAM...", help="Run them too.")] = None,
+    weights: Weights = None,
+    data: Loops = None,
+) -> int:
+    """On loops of programs that were held out, and on whole programs."""
+    from kvrm.cli import loops
+
+    return loops.evaluate_loops(data, programs or [], weights)
 
 
 # -- memory --------------------------------------------------------------------------------------------------

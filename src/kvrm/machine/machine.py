@@ -48,6 +48,7 @@ INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
 """In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
+SKIPPING = "kvrm.neural.loops.sites:Sites"
 REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
     "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
@@ -95,7 +96,7 @@ class Machine:
     "FEAT_LSE" (`kvrm.isa.features`). `engine` is one of `ENGINES` (default: KVRM_ENGINE, else "tiered").
     `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
     `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). `policies`
-    says who answers which question, `{"dispatch": "network"}` or a function (docs/networks.md). Raises
+    says who answers which question, `{"loops": "rule"}` by name or as a function (docs/networks.md). Raises
     ProgramError and UsageError.
 
     With `lanes` it stands for that many machines which start alike and are run together (docs/lanes.md):
@@ -142,6 +143,8 @@ class Machine:
             raise UsageError(f"a {next(iter(self.policies))} policy is for engine interpreter")
         if "memory" in self.policies and (self.target != "cpu" or lanes is not None):
             raise UsageError("a memory policy is for one lane on target cpu")
+        if "loops" in self.policies and self.target != "cpu":
+            raise UsageError("a loops policy is for target cpu")
         self.features = _feature_set(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -494,10 +497,12 @@ def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
 def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str) -> Any:
     """The interpreter that the machine's policies ask for."""
     state, features = machine.state, machine.features
-    dispatch, watch = (machine.policies.get(question) for question in ("dispatch", "memory"))
+    dispatch, watch, loops = (machine.policies.get(question) for question in ("dispatch", "memory", "loops"))
+    if watch and loops:
+        raise UsageError("a memory policy sees all accesses: it is not for a machine that skips loops")
     if hasattr(dispatch, "emit"):
-        if watch or target == "cuda":
-            raise UsageError("dispatch=inline is for target cpu, without a memory policy")
+        if watch or loops or target == "cuda":
+            raise UsageError("dispatch=inline is for target cpu, without policies for memory or loops")
         return _named(INLINE)(state, memory, dispatch, features)
     engine: Any = _named(RECORDER if watch else usual)(state, memory, features)
     if watch:
@@ -505,6 +510,8 @@ def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str)
         engine.sink = watch.feed
     if dispatch:
         engine.dispatch_by(dispatch)
+    if loops:
+        engine.skip_by(_named(SKIPPING)(loops, engine, memory, features))
     return engine
 
 

@@ -2,9 +2,10 @@
 
 That of dispatch is which execution class each word has; that of memory, what an engine should prefetch for
 each load and store (`kvrm.neural.memory`); that of patterns, which library function some code is
-(`kvrm.neural.patterns`). They are interchangeable, and none is trusted: a word runs by a handler of the
-class that the policy says, or not at all; a prefetch changes no result; a function counts as known only if
-it passes a test.
+(`kvrm.neural.patterns`); that of loops, what a loop does (`kvrm.neural.loops`). They are interchangeable, and
+none is trusted: a word runs by a handler of the class that the policy says, or not at all; a prefetch changes
+no result; a function counts as known only if it passes a test; a loop's turns are skipped only if it is
+exactly what the policy says.
 """
 
 from __future__ import annotations
@@ -118,6 +119,18 @@ def _patterns(name: str) -> Callable[[Any], Any]:
     return POLICIES[name]()
 
 
+def _loops(name: str) -> Any:
+    from kvrm.neural.loops import policies
+
+    return policies.make(name)
+
+
+def _proposer(policy: Any) -> Any:
+    from kvrm.neural.loops.sites import Proposer
+
+    return Proposer(policy)
+
+
 NAMES = ("rule", "table", "network", "random", "oracle")
 POLICIES: dict[str, dict[str, Callable[[], Any]]] = {
     "dispatch": {
@@ -130,12 +143,14 @@ POLICIES: dict[str, dict[str, Callable[[], Any]]] = {
     },
     "memory": {name: partial(_memory, name) for name in NAMES},
     "patterns": {name: partial(_patterns, name) for name in NAMES},
+    "loops": {name: partial(_loops, name) for name in NAMES},
 }
 """For each question, names and what makes the policy."""
 WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "dispatch": Counted,
     "memory": _watched,
     "patterns": Counted,
+    "loops": _proposer,
 }
 """For each question, what a machine gets for a policy."""
 

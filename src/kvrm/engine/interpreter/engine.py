@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
@@ -25,11 +25,14 @@ from kvrm.memory.pages import anonymous, host_address
 
 if TYPE_CHECKING:
     from kvrm.engine.interpreter.dispatch import Dispatch, Policy
+    from kvrm.engine.interpreter.skipping import Skipping
 
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
 SLICE = 10_000_000
 """Instructions between two samples, and two looks at the host's signals."""
+SHORT_SLICE = 5_000_000
+"""The same where samples tell which loops to skip."""
 
 REASONS = {int(reason): reason for reason in Reason}
 OUT_OF_BUDGET, SYSTEM_CALL = Exit(ExitKind.BUDGET), Exit(ExitKind.SVC)
@@ -67,7 +70,8 @@ class Interpreter:
     While `trace` is a list, the addresses of all instructions that retire are added to it.
 
     With `dispatch_by`, a policy is asked for the class of each word when its page is predecoded, and only
-    handlers of that class can run the word. One that they cannot run is an exit.
+    handlers of that class can run the word. One that they cannot run is an exit. With `skip_by`, loops that
+    samples find may be skipped (`kvrm.engine.interpreter.skipping`).
 
     `slice`, `ready`, `ran` and `resume` are for somebody else who enters native code
     (`kvrm.engine.lane_loop`), and comes back when that leaves for what it does not know.
@@ -84,6 +88,7 @@ class Interpreter:
         self._library = library(self.records)
         self._reference = Reference(state, memory, features)
         self._dispatch: Dispatch | None = None
+        self._skipping: Skipping | None = None
         self._code = PageTable()
         self._slots: dict[int, int] = {}
         self._chunks: list[mmap] = []
@@ -100,6 +105,10 @@ class Interpreter:
         from kvrm.engine.interpreter.dispatch import Dispatch
 
         self._dispatch = Dispatch(policy, self._memory, self._features)
+
+    def skip_by(self, skipping: Skipping) -> None:
+        """Have somebody put handlers that skip loops where samples find them."""
+        self._skipping = skipping
 
     def prepare(self) -> list[str]:
         """Compile the handlers of all code that is mapped now, rather than one by one as they are met.
@@ -125,6 +134,7 @@ class Interpreter:
         """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
         words = self._words
         ahead, end = budget, self.retired + budget
+        most = SLICE if self._skipping is None else SHORT_SLICE
         words[_CODE_TABLE] = self._code.address
         if breakpoints != self._breaks:
             self._set_breakpoints(breakpoints)
@@ -134,7 +144,7 @@ class Interpreter:
                 return left
             ahead = end - self.retired
         while ahead > 0:
-            self._enter(min(ahead, SLICE))
+            self._enter(min(ahead, most))
             reason = words[_REASON]
             if reason == _SVC and not words[_ADDRESS]:
                 return SYSTEM_CALL
@@ -149,6 +159,8 @@ class Interpreter:
     def _sampled(self) -> None:
         s = self._state
         self.account.sample(self._words[_REGION], s.pc, s.system(System.FPCR))
+        if self._skipping is not None:
+            self._skipping.sampled(s.pc)
 
     @property
     def slice(self) -> int:
@@ -294,13 +306,16 @@ class Interpreter:
         page = pc >> 12
         if page in self._slots:
             return
+        base = self._slots[page] = self._take_slots(page)
+        self._reset(page)
+        self._code.entries[page] = base
+
+    def _take_slots(self, page: int) -> int:
         if not self._free:
             self._new_chunk()
         base = self._free.pop()
-        self._slots[page] = base
         self._page_of[base] = page
-        self._reset(page)
-        self._code.entries[page] = base
+        return base
 
     def _new_chunk(self) -> None:
         chunk = anonymous(CHUNK_PAGES * PAGE_BYTES)
@@ -315,6 +330,8 @@ class Interpreter:
         self._library.lay_out(base, page << 12, self._first, self._library.next_page)
         if self._dispatch is not None:
             self._dispatch.place(page, base)
+        if self._skipping is not None:
+            self._skipping.forget(page)
         for address in self._breaks:
             if address >> 12 == page:
                 slot = ctypes.c_uint64.from_address(base + (address & PAGE - 1) * SLOT_PER_PC)
@@ -337,3 +354,35 @@ class Interpreter:
             if first <= page < last and page in self._slots:
                 self._code.entries[page] = 0
                 self._free.append(self._slots.pop(page))
+                if self._skipping is not None:
+                    self._skipping.forget(page)
+
+    # -- a page's slots once more: loops that are skipped run their last turns there -------------------------
+    def slot_at(self, pc: int) -> int | None:
+        """Host address of the slot of an address; None if its page is not predecoded."""
+        base = self._slots.get(pc >> 12)
+        return None if base is None else base + (pc & PAGE - 1) * SLOT_PER_PC
+
+    def runs_plainly(self, pc: int) -> bool:
+        """Whether nothing stops in front of the instruction at `pc`."""
+        return pc not in self._breaks and (self._dispatch is None or self._dispatch.refused(pc) is None)
+
+    def copy_page(self, page: int) -> int:
+        """More slots for a page: all of them go on in its own ones. Their host address."""
+        base = self._take_slots(page)
+        ctypes.memset(base, 0, PAGE_BYTES)
+        self._library.lay_out(base, page << 12, self._library.next_page, self._library.next_page)
+        if self._dispatch is not None:
+            self._dispatch.place(page, base)
+        return base
+
+    def decode_again(self, copy: int, pc: int, count: int) -> int:
+        """Have `count` instructions from `pc` on run in a copy of their page; host address of the first."""
+        first = copy + (pc & PAGE - 1) * SLOT_PER_PC
+        for slot in range(first, first + count * SLOT, SLOT):
+            ctypes.c_uint64.from_address(slot).value = self._first
+        return first
+
+    def drop_copy(self, copy: int) -> None:
+        """Give the slots of a copy back."""
+        self._free.append(copy)

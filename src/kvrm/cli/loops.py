@@ -1,0 +1,137 @@
+"""`kvrm data loops`, `kvrm train loops` and `kvrm evaluate loops`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Printed
+
+import kvrm
+from kvrm.cli.exits import Exit
+from kvrm.cli.networks import commit, write_weights
+from kvrm.neural.loops import data as loop_data
+from kvrm.neural.loops import evaluation, network, table
+from kvrm.neural.loops.data import TEST, TRAIN, VALIDATION, LoopData
+from kvrm.neural.loops.network import Network, batch_of, structure_of
+from kvrm.neural.loops.sites import Body
+from kvrm.neural.loops.structure import Structure
+from kvrm.neural.loops.table import Rows
+from kvrm.neural.loops.training import train
+from kvrm.neural.network import hash_of
+from kvrm.neural.weights import SHIPPED
+
+WIDTH = 120
+"""Columns that the tables need."""
+STEPS = 1200
+"""Of training."""
+PARTS = {"training": TRAIN, "validation": VALIDATION, "test": TEST}
+
+
+def make_data(paths: Sequence[Path], out: Path) -> int:
+    """Collect the loops of some files, and say what there is."""
+    data = loop_data.collect(sorted(paths, key=lambda path: path.name))
+    loop_data.save(data, out)
+    for name, part in PARTS.items():
+        rows = data.rows(part)
+        wanted = int((data.labels[rows, 0] == 1).sum())
+        print(f"{name}: {data.seen[part]:,} loops, {len(rows):,} different, {wanted:,} understood")
+    print(f"test part: SHA-256 {data.hash_of(TEST)}")
+    return Exit.OK
+
+
+def train_loops(path: Path, directory: Path, seed: int, seeds: int, steps: int) -> int:
+    """Learn the table, train the network with each seed, keep the one that is best on the validation part."""
+    data = loop_data.read(path)
+    directory.mkdir(parents=True, exist_ok=True)
+    made: dict[str, object] = {
+        "data": {name: data.hash_of(part) for name, part in PARTS.items()},
+        "commit": commit(),
+    }
+    _write_table(directory, table.learn(_labelled(data, TRAIN)), made)
+    batch, labels = batch_of(data.bodies(TRAIN)), data.labels[data.rows(TRAIN)].astype(int)
+    best = 0.0
+    for number in range(seed, seed + seeds):
+        flat = train(batch.words, batch.mask, labels, number, steps, _report)
+        score = _shown(data, number, Network(flat))
+        if score > best:
+            best = score
+            write_weights(directory, network.NAME, flat, made | {"seed": number, "steps": steps})
+    return Exit.OK
+
+
+def _write_table(directory: Path, rows: Rows, made: dict[str, object]) -> None:
+    path = directory / f"{table.NAME}.npy"
+    np.save(path, rows)
+    told = {"table": table.NAME, "shapes": len(rows), "sha256": hash_of(rows), **made}
+    path.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
+    print(f"{path}: {len(rows):,} shapes")
+
+
+def _labelled(data: LoopData, part: int) -> Iterator[tuple[Body, Structure | None]]:
+    for body, label in zip(data.bodies(part), data.labels[data.rows(part)].tolist(), strict=True):
+        yield body, structure_of(label)
+
+
+def _report(step: int, loss: float) -> None:
+    print(f"  {step} steps, loss {loss:.4f}", flush=True)
+
+
+def _shown(data: LoopData, seed: int, policy: Network) -> float:
+    """Print how good a network is; its score on the validation part, by which one is chosen."""
+    for name in ("test", "validation"):
+        row = evaluation.row_of(name, policy, data, PARTS[name])
+        print(f"seed {seed}, {name}: recall {row.recall:.1%}, acceptance {row.acceptance:.1%}", flush=True)
+    return row.recall + row.acceptance
+
+
+def evaluate_loops(path: Path | None, programs: Sequence[Path], directory: Path | None) -> int:
+    """Every policy side by side: on the test part of the data, and on programs."""
+    where = directory or SHIPPED
+    if path is None and not programs:
+        raise kvrm.UsageError("evaluate loops: --data FILE, programs, or both")
+    console = Console(highlight=False, width=WIDTH)
+    if path is not None:
+        data = loop_data.read(path)
+        print(f"test part: SHA-256 {data.hash_of(TEST)}")
+        console.print(_policies(data, where))
+    if programs:
+        console.print(_programs(programs, where))
+    return Exit.OK
+
+
+def _printed(*titles: str) -> Printed:
+    printed = Printed(box=None, pad_edge=False)
+    for number, title in enumerate(titles):
+        printed.add_column(title, justify="right" if number else "left")
+    return printed
+
+
+def _policies(data: LoopData, directory: Path) -> Printed:
+    printed = _printed(
+        "policy", "loops", "understood", "proposed", "accepted", "recall", "acceptance", "us a loop"
+    )
+    for row in evaluation.rows(data, directory):
+        counts = (row.loops, row.wanted, row.proposed, row.accepted)
+        shares = (f"{row.recall:.1%}", f"{row.acceptance:.1%}")
+        printed.add_row(row.name, *(f"{n:,}" for n in counts), *shares, f"{row.microseconds:,.0f}")
+    return printed
+
+
+def _programs(programs: Sequence[Path], directory: Path) -> Printed:
+    printed = _printed(
+        "program", "policy", "retired", "executed", "skipped", "share", "proposals", "accepted", "s"
+    )
+    for program in programs:
+        for name in ("off", *evaluation.NAMES):
+            r = evaluation.run(program, (), name, directory)
+            counts = (r.retired, r.retired - r.skipped, r.skipped)
+            share = f"{r.skipped / max(1, r.retired):.1%}"
+            texts = [f"{n:,}" for n in counts]
+            printed.add_row(
+                program.name, name, *texts, share, f"{r.proposals}", f"{r.accepted}", f"{r.seconds:.3f}"
+            )
+    return printed

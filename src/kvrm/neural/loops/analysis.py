@@ -1,0 +1,217 @@
+"""The loop analyser: what a loop does, exactly, or why that is not understood.
+
+A loop is accepted if the state at its head after any number of turns is a closed form, or the result of one
+bulk operation on memory, of the state that it was entered with. Registers that a turn writes before anything
+reads them need no form: whoever skips turns leaves the last one to plain execution, which makes them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from kvrm.isa.features import CORTEX_A76
+from kvrm.neural.loops.affine import affine_of, bases_of, form_of, vector_offset
+from kvrm.neural.loops.effects import Copy, Fold, Piece, Search, copy_of, folds_of, pieces_of, search_of
+from kvrm.neural.loops.exits import Comparison, Interval, comparison_of, flipped, interval_of
+from kvrm.neural.loops.streams import Place, Stream, streams_of
+from kvrm.neural.loops.structure import Bound, Effect, Structure
+from kvrm.neural.loops.symbols import Value
+from kvrm.neural.loops.turn import Turn, Unsuitable, turn_of
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """A store of values that do not change."""
+
+    place: Place
+    size: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop that is understood.
+
+    `exit` is an interval and how its distance changes, None for searches; `guards` are intervals that all
+    turns must stay in, with their steps; `moving` has (slot, width, step) of registers. `fills`, `copy`,
+    `folds` and `search` are the effect.
+    """
+
+    structure: Structure
+    words: tuple[int, ...]
+    exit: tuple[Interval, Value] | None
+    guards: list[tuple[Interval, int]]
+    moving: list[tuple[int, int, Value]]
+    streams: list[Stream]
+    fills: list[Fill] = field(default_factory=list)
+    copy: Copy | None = None
+    folds: list[tuple[Fold, Place]] = field(default_factory=list)
+    search: tuple[Search, Place] | None = None
+
+
+def analyse(words: Sequence[int], pc: int, features: frozenset[str] = CORTEX_A76) -> Loop:
+    """What the loop with this body does. Raises Unsuitable, whose message says why none of that is known."""
+    return _Analysis(turn_of(words, pc, features)).loop()
+
+
+class _Analysis:
+    def __init__(self, turn: Turn) -> None:
+        self.turn, self.affine = turn, affine_of(turn)
+        self.streams, self.places = streams_of(turn.accesses, self.affine)
+        self.stores = [i for i, access in enumerate(turn.accesses) if access.store]
+
+    def loop(self) -> Loop:
+        """The loop, with the one effect that it has."""
+        turn = self.turn
+        comparison = comparison_of(turn.sums, turn.condition)
+        fixed = self.affine.kept(comparison.left)
+        interval = interval_of(turn.sums, flipped(comparison) if fixed else comparison)
+        if interval.width > 64:
+            raise Unsuitable("a comparison of more than 64 bits")
+        loads = any(kind == "load" for kind, _ in bases_of([turn.condition]))
+        folds = self._folds()
+        if (bool(folds), bool(self.stores), loads).count(True) > 1:
+            raise Unsuitable("several effects at once")
+        loop = Loop(
+            self._structure(comparison, interval, Effect.PURE),
+            tuple(turn.words),
+            None if loads else (interval, self._rate_of(interval)),
+            [],
+            [(slot, p.width, p.step) for slot, p in sorted(self.affine.moving.items())],
+            self.streams,
+        )
+        effect = Effect.REDUCTION if folds else Effect.SEARCH if loads else Effect.PURE
+        if folds:
+            loop.folds = [(fold, self._place(fold.loaded.access, fold.loaded.low)) for fold in folds]
+        elif loads:
+            search = search_of(turn.sums, self.affine, interval)
+            if len(turn.accesses) > 1 or turn.accesses[0].size != search.loaded.size:
+                raise Unsuitable("a search that loads more than it looks at")
+            loop.search = search, self._place(search.loaded.access, search.loaded.low)
+        elif self.stores:
+            effect = self._store(loop)
+        self._require_maintained(loop)
+        loop.guards = self.affine.guards
+        loop.structure = replace(loop.structure, effect=effect)
+        return loop
+
+    def _place(self, access: int, low: int) -> Place:
+        place = self.places[access]
+        return Place(place.stream, place.offset + low)
+
+    # -- effects ---------------------------------------------------------------------------------------------
+    def _store(self, loop: Loop) -> Effect:
+        moving = {("load", i) for i, access in enumerate(self.turn.accesses) if not access.store}
+        moving |= {("x", slot) for slot in self.affine.others}
+        moving |= {("v", number) for number in self.affine.other_vectors}
+        if any(bases_of([self.turn.accesses[i].value]) & moving for i in self.stores):
+            loop.copy = copy_of(self.turn, self.affine, self.places, self.streams)
+            self._look_back(loop.copy)
+            return Effect.COPY
+        for i in self.stores:
+            place = self.places[i]
+            if self.streams[place.stream].step == 0:
+                self._require_steady()
+                continue
+            pieces = tuple(pieces_of(self.turn, self.affine, i))
+            loop.fills.append(Fill(place, self.turn.accesses[i].size, pieces))
+        return Effect.FILL
+
+    def _require_steady(self) -> None:
+        """Stores to one place: only the last matters, but a load would have to see the one before it."""
+        if len(self.stores) < len(self.turn.accesses):
+            raise Unsuitable("loads beside stores to one place")
+
+    def _look_back(self, copy: Copy) -> None:
+        """What registers hold was loaded by the turn before the first: that must be readable."""
+        if copy.held:
+            stream = self.streams[copy.source]
+            self.streams[copy.source] = replace(stream, before=copy.block)
+
+    def _folds(self) -> list[Fold]:
+        found: list[Fold] = []
+        for slot in sorted(self.affine.others):
+            found += folds_of(self.turn, self.affine, slot)
+        return found
+
+    # -- what must hold of registers -------------------------------------------------------------------------
+    def _rate_of(self, interval: Interval) -> Value:
+        """How the distance changes, while the length does not."""
+        if self.affine.rate(interval.length, interval.width) != 0:
+            raise Unsuitable("a bound that changes")
+        step = self.affine.rate(interval.distance, interval.width)
+        for value in (interval.distance, interval.length, step):
+            form_of(value)
+        return step
+
+    def _require_maintained(self, loop: Loop) -> None:
+        """Whatever a turn reads of the one before must be known at the head of any turn."""
+        turn, affine = self.turn, self.affine
+        read = bases_of(
+            [turn.condition, *(a.address for a in turn.accesses), *(a.value for a in turn.accesses)]
+        )
+        read |= bases_of([*turn.x.values(), *turn.v.values()])
+        flags = [f for i, f in enumerate(turn.flags) if bases_of([f]) != {("flag", i)}]
+        read |= bases_of(flags)
+        if any(kind == "flag" for kind, _ in read):
+            raise Unsuitable("flags of the turn before are read")
+        folded = {fold.slot for fold, _ in loop.folds}
+        held = {h.offset for h in loop.copy.held} if loop.copy else set()
+        for kind, number in read:
+            if kind == "x" and number in affine.others - folded and 8 * number not in held:
+                raise Unsuitable("a register is read that is not known")
+            if kind == "v" and number in affine.other_vectors and vector_offset(number) not in held:
+                raise Unsuitable("a SIMD register is read that is not known")
+        for stream in self.streams:
+            form_of(stream.address), form_of(stream.step)
+
+    # -- structure -------------------------------------------------------------------------------------------
+    def _structure(self, c: Comparison, interval: Interval, effect: Effect) -> Structure:
+        bases = bases_of([interval.distance, interval.length])
+        counted = not any(kind == "load" for kind, _ in bases)
+        registers = sorted(number for kind, number in bases if kind == "x")
+        counters = [r for r in registers if r in self.affine.moving]
+        counter = counters[0] if counted and counters else None
+        if counted and counter is None:
+            raise Unsuitable("an exit that does not depend on a counter")
+        step = None if counter is None else self._step(counter)
+        bounds = self._bounds(c, counter)
+        if bounds:
+            return Structure(counted, counter, step, Bound.REGISTER, min(bounds), c.condition, effect)
+        bound = Bound.ZERO if self._against_zero(c, counter) else Bound.CONSTANT
+        return Structure(counted, counter, step, bound, None, c.condition, effect)
+
+    def _step(self, counter: int) -> int | None:
+        registers = sorted(number for _, number in bases_of([self.affine.moving[counter].step]))
+        return registers[0] if registers else None
+
+    def _bounds(self, c: Comparison, counter: int | None) -> set[int]:
+        """The registers on the other side of the comparison, or in the difference that is compared."""
+        if c.right != 0:
+            sides = [self._fixed(side) for side in (c.left, c.right) if not self._counts(side, counter)]
+            return set().union(*sides)
+        if counter is None:
+            return self._fixed(c.left)
+        s = self.turn.sums
+        values = self.turn.x[counter], s.of(s.new("x", 64, (), counter))
+        rests = [s.add(c.width, c.left, s.trunc(c.width, value), way) for value in values for way in (1, -1)]
+        left = [self._fixed(rest) for rest in rests if not self._counts(rest, counter)]
+        return min(left, key=len, default=self._fixed(c.left))
+
+    def _counts(self, value: Value, counter: int | None) -> bool:
+        bases = bases_of([value])
+        return ("x", counter) in bases or any(kind == "load" for kind, _ in bases)
+
+    def _fixed(self, value: Value) -> set[int]:
+        return {r for kind, r in bases_of([value]) if kind == "x" and r not in self.affine.moving}
+
+    def _against_zero(self, c: Comparison, counter: int | None) -> bool:
+        if c.right != 0:
+            return False
+        if counter is None:
+            return isinstance(c.left, int) or not c.left.const
+        s = self.turn.sums
+        after = s.trunc(c.width, self.turn.x[counter])
+        before = s.slice(s.new("x", 64, (), counter), 0, c.width)
+        return c.left in (after, before)

@@ -1,0 +1,391 @@
+"""The effects of many turns at once: fills, copies, reductions and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from kvrm.engine.emitter import I64, PTR
+from kvrm.memory import PAGE
+from kvrm.neural.loops import plan
+from kvrm.neural.loops.effects import Operation
+from kvrm.neural.loops.emit import Code, Variable, c
+from kvrm.neural.loops.plan import BLOCK, WORD
+from kvrm.neural.loops.structure import Effect
+
+SIZES = (1, 2, 4, 8)
+MOST_SEARCHED = 1 << 20
+
+
+class Bulk:
+    """Functions `(state, site, turns)` that have the effect of at most so many turns, and say of how many.
+
+    Where that is 0 nothing has happened. Streams have their addresses and steps, and are permitted for all
+    these turns and one more; a search looks at permissions itself.
+    """
+
+    def __init__(self, module: ir.Module, form: ir.Function, permitted: ir.Function) -> None:
+        self._module, self._form, self._permitted = module, form, permitted
+        self._functions = {
+            Effect.FILL: self._fill(),
+            Effect.COPY: self._copy(),
+            Effect.REDUCTION: self._reduction(),
+            Effect.SEARCH: self._search(),
+        }
+
+    def emit(self, k: Code, state: ir.Value, site: ir.Value, turns: ir.Value) -> ir.Value:
+        """Call the one of the site's effect."""
+        done = k.variable(turns)
+        for effect, function in self._functions.items():
+            with k.e.if_then(k.test("==", k.word(site, plan.EFFECT), effect)):
+                done.set(k.e.call(function, [state, site, turns]))
+        return done.get()
+
+    def _code(self, name: str) -> Code:
+        return Code(self._module, name, [PTR, PTR, I64])
+
+    # -- fills -----------------------------------------------------------------------------------------------
+    def _fill(self) -> ir.Function:
+        k = self._code("fill")
+        state, site, turns = k.fn.args
+        e = k.e
+        with k.rows(site, plan.PAIRS, plan.PAIR_ROW) as row:
+            one, other = (self._span(k, e.at(site, k.word(row, WORD * i)), turns) for i in range(2))
+            meet = e.and_(k.test("<", one[0], other[1]), k.test("<", other[0], one[1]))
+            k.ret_if(meet, 0)
+        with k.rows(site, plan.PARTS, plan.FILL_ROW) as row:
+            step = k.word(e.at(site, k.word(row, 0)), plan.STREAM_STEP)
+            k.ret_if(k.test("<", k.distance(step), k.word(row, 4 * WORD)), 0)
+        with k.rows(site, plan.MORE, plan.GATHER_ROW) as row:
+            to, offset, size = (k.word(row, WORD * i) for i in range(3))
+            k.move(e.at(site, to), e.at(state, offset), size)
+        period = k.word(site, plan.PERIOD)
+        with e.if_then(k.test("!=", period, 0)):
+            k.ret(e.call(self._pattern(), [state, site, turns]))
+        with k.rows(site, plan.PARTS, plan.FILL_ROW) as row:
+            e.call(self._strided(), [state, site, turns, row])
+        k.ret(turns)
+        return k.fn
+
+    def _span(self, k: Code, stream: ir.Value, turns: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The first byte of a stream in turns 0 to `turns`, and the one behind the last."""
+        e = k.e
+        address, step = k.word(stream, plan.STREAM_ADDRESS), k.word(stream, plan.STREAM_STEP)
+        travel = e.mul(turns, step)
+        low = e.select(k.negative(step), e.add(address, travel), address)
+        high = e.select(k.negative(step), address, e.add(address, travel))
+        return low, e.add(high, k.word(stream, 2 * WORD))
+
+    def _pattern(self) -> ir.Function:
+        """Bytes that repeat, without gaps: what a turn stores is spread over two periods first."""
+        k = self._code("pattern")
+        state, site, turns = k.fn.args
+        e = k.e
+        period, buffer = k.word(site, plan.PERIOD), e.at(site, k.word(site, plan.BUFFER))
+        stream = e.at(site, k.word(e.at(site, k.word(site, plan.PARTS)), 0))
+        address, step = k.word(stream, plan.STREAM_ADDRESS), k.word(stream, plan.STREAM_STEP)
+        turn = k.distance(step)
+        spread = k.variable(turn)
+        with k.loop(lambda: k.test("<", spread.get(), e.add(period, period))):
+            k.move(e.at(buffer, spread.get()), buffer, turn)
+            spread.set(e.add(spread.get(), turn))
+        back = e.mul(e.sub(turns, c(1)), turn)
+        start = e.select(k.negative(step), e.sub(address, back), address)
+        end = e.add(start, e.mul(turns, turn))
+        place = k.variable(start)
+        with k.loop(lambda: k.test("<", place.get(), end)):
+            size = k.least(k.room(place.get()), e.sub(end, place.get()))
+            source = e.at(buffer, e.urem(e.sub(place.get(), start), period))
+            self._repeat(k, k.host(state, place.get()), source, size, period)
+            place.set(e.add(place.get(), size))
+        k.ret(turns)
+        return k.fn
+
+    def _repeat(self, k: Code, target: ir.Value, source: ir.Value, size: ir.Value, period: ir.Value) -> None:
+        """Store the period at `source` again and again, to `size` bytes of one page."""
+        e = k.e
+        at, block = k.variable(0), ir.VectorType(I64, BLOCK // WORD)
+        value = e.load_at(source, 0, block, align=1)
+        usual = k.test("==", period, BLOCK)
+
+        def whole() -> ir.Value:
+            return k.test("<=", e.add(at.get(), period), size)
+
+        with k.loop(lambda: e.and_(usual, whole())):
+            e.store_at(value, target, at.get(), align=1)
+            at.set(e.add(at.get(), c(BLOCK)))
+        with k.loop(whole):
+            k.move(e.at(target, at.get()), source, period)
+            at.set(e.add(at.get(), period))
+        k.move(e.at(target, at.get()), source, e.sub(size, at.get()))
+
+    def _strided(self) -> ir.Function:
+        """One store, turn by turn."""
+        k = Code(self._module, "strided", [PTR, PTR, I64, PTR])
+        state, site, turns, row = k.fn.args
+        e = k.e
+        stream, size = e.at(site, k.word(row, 0)), k.word(row, 2 * WORD)
+        place = k.variable(e.add(k.word(stream, plan.STREAM_ADDRESS), k.word(row, WORD)))
+        step, source = k.word(stream, plan.STREAM_STEP), e.at(site, k.word(row, 3 * WORD))
+        for bits in (8, 16, 32, 64, 128):
+            with e.if_then(k.test("==", size, bits // 8)):
+                self._store_each(k, state, place, step, turns, source, ir.IntType(bits))
+                k.ret(0)
+        with e.repeat(turns):
+            k.scattered(state, place.get(), source, size)
+            place.set(e.add(place.get(), step))
+        k.ret(0)
+        return k.fn
+
+    def _store_each(
+        self,
+        k: Code,
+        state: ir.Value,
+        place: Variable,
+        step: ir.Value,
+        turns: ir.Value,
+        source: ir.Value,
+        t: ir.IntType,
+    ) -> None:
+        e, size = k.e, t.width // 8
+        value = e.load_at(source, 0, t, align=1)
+        with e.repeat(turns):
+            fits = k.test("<=", e.and_(place.get(), c(PAGE - 1)), PAGE - size)
+            with e.if_else(fits, likely=True) as (then, otherwise):
+                with then:
+                    e.store_at(value, k.host(state, place.get()), 0, align=1)
+                with otherwise:
+                    k.scattered(state, place.get(), source, c(size))
+            place.set(e.add(place.get(), step))
+
+    # -- copies ----------------------------------------------------------------------------------------------
+    def _copy(self) -> ir.Function:
+        k = self._code("copy")
+        state, site, turns = k.fn.args
+        e = k.e
+        row = e.at(site, k.word(site, plan.PARTS))
+        source, target = (e.at(site, k.word(row, WORD * i)) for i in range(2))
+        block, ways = k.word(row, 3 * WORD), k.word(row, 4 * WORD)
+        base, step = k.word(source, plan.STREAM_ADDRESS), k.word(source, plan.STREAM_STEP)
+        k.ret_if(e.not_(self._all_held(k, state, site, base)), 0)
+        a = e.add(base, k.word(row, 2 * WORD))
+        b = k.word(target, plan.STREAM_ADDRESS)
+        size, backwards = e.mul(turns, block), k.negative(step)
+        low = [e.select(backwards, e.sub(x, e.sub(size, block)), x) for x in (a, b)]
+        reach = e.add(size, block)
+        first = e.select(backwards, e.sub(low[0], block), low[0])
+        apart = e.or_(k.test(">=", low[1], e.add(first, reach)), k.test("<=", e.add(low[1], size), first))
+        up = e.and_(k.test("!=", e.and_(ways, c(1)), 0), k.test("<=", b, a))
+        down = e.and_(k.test("!=", e.and_(ways, c(2)), 0), k.test(">=", b, a))
+        k.ret_if(e.not_(e.or_(apart, e.select(backwards, down, up))), 0)
+        with e.if_else(backwards) as (then, otherwise):
+            with then:
+                self._move_down(k, state, e.add(low[0], size), e.add(low[1], size), size)
+            with otherwise:
+                self._move_up(k, state, low[0], low[1], size)
+        travelled = e.add(base, e.mul(turns, step))
+        with k.rows(site, plan.MORE, plan.HELD_ROW) as held:
+            place, whole, size, apart = (k.word(held, WORD * i) for i in range(4))
+            self._hold(k, state, e.at(state, place), whole, e.add(travelled, apart), size)
+        k.ret(turns)
+        return k.fn
+
+    def _all_held(self, k: Code, state: ir.Value, site: ir.Value, base: ir.Value) -> ir.Value:
+        """Whether registers hold what the turn before would have loaded."""
+        e, same = k.e, k.variable(1)
+        buffer = e.at(site, k.word(site, plan.BUFFER))
+        with k.rows(site, plan.MORE, plan.HELD_ROW) as row:
+            place, whole, size, apart = (k.word(row, WORD * i) for i in range(4))
+            self._hold(k, state, buffer, c(2 * WORD), e.add(base, apart), size)
+            register = e.at(state, place)
+            low = k.test("==", k.word(buffer, 0), k.word(register, 0))
+            high = e.or_(
+                k.test("==", whole, WORD), k.test("==", k.word(buffer, WORD), k.word(register, WORD))
+            )
+            same.set(e.and_(same.get(), e.zext(e.and_(low, high), I64)))
+        return k.test("!=", same.get(), 0)
+
+    def _hold(
+        self, k: Code, state: ir.Value, to: ir.Value, whole: ir.Value, address: ir.Value, size: ir.Value
+    ) -> None:
+        """Load `size` guest bytes to `whole` bytes of the host, zeros above."""
+        k.put(0, to, 0)
+        with k.e.if_then(k.test(">", whole, WORD)):
+            k.put(0, to, WORD)
+        k.gathered(state, to, address, size)
+
+    def _move_up(self, k: Code, state: ir.Value, a: ir.Value, b: ir.Value, size: ir.Value) -> None:
+        e, done = k.e, k.variable(0)
+        with k.loop(lambda: k.test("<", done.get(), size)):
+            source, target = e.add(a, done.get()), e.add(b, done.get())
+            most = k.least(k.least(k.room(source), k.room(target)), e.sub(size, done.get()))
+            k.move(k.host(state, target), k.host(state, source), most)
+            done.set(e.add(done.get(), most))
+
+    def _move_down(self, k: Code, state: ir.Value, a: ir.Value, b: ir.Value, size: ir.Value) -> None:
+        """`a` and `b` are the ends."""
+        e, left = k.e, k.variable(size)
+        with k.loop(lambda: k.test("!=", left.get(), 0)):
+            gone = e.sub(size, left.get())
+            source, target = e.sub(a, gone), e.sub(b, gone)
+            rooms = [e.add(e.and_(e.sub(x, c(1)), c(PAGE - 1)), c(1)) for x in (source, target)]
+            most = k.least(k.least(rooms[0], rooms[1]), left.get())
+            k.move(k.host(state, e.sub(target, most)), k.host(state, e.sub(source, most)), most)
+            left.set(e.sub(left.get(), most))
+
+    # -- reductions ------------------------------------------------------------------------------------------
+    def _reduction(self) -> ir.Function:
+        k = self._code("reduction")
+        state, site, turns = k.fn.args
+        e = k.e
+        fold = self._fold()
+        with k.rows(site, plan.PARTS, plan.FOLD_ROW) as row:
+            e.call(fold, [state, site, turns, row])
+        k.ret(turns)
+        return k.fn
+
+    def _fold(self) -> ir.Function:
+        """One register takes in one load of each turn, page by page."""
+        k = Code(self._module, "fold", [PTR, PTR, I64, PTR])
+        state, site, turns, row = k.fn.args
+        e = k.e
+        stream, kind = e.at(site, k.word(row, 0)), k.word(row, 3 * WORD)
+        place = k.variable(e.add(k.word(stream, plan.STREAM_ADDRESS), k.word(row, WORD)))
+        step, total = k.word(stream, plan.STREAM_STEP), k.variable(k.word(row, 4 * WORD))
+        size = k.word(row, 2 * WORD)
+        left = k.variable(turns)
+        buffer = e.at(site, k.word(site, plan.BUFFER))
+        with k.loop(lambda: k.test("!=", left.get(), 0)):
+            here = k.least(left.get(), self._here(k, place.get(), step, size))
+            straddles = k.test("==", here, 0)
+            with e.if_then(straddles, likely=False):
+                k.gathered(state, buffer, place.get(), size)
+            count = e.select(straddles, c(1), here)
+            start = e.select(straddles, buffer, k.host(state, place.get()))
+            self._fold_here(k, kind, start, step, count, total)
+            place.set(e.add(place.get(), e.mul(count, step)))
+            left.set(e.sub(left.get(), count))
+        self._take_in(k, state, row, kind, total.get())
+        k.ret(0)
+        return k.fn
+
+    def _here(self, k: Code, place: ir.Value, step: ir.Value, size: ir.Value) -> ir.Value:
+        """How many accesses, one after another, are wholly on the page of the first; 0 if it is not."""
+        e = k.e
+        offset = e.and_(place, c(PAGE - 1))
+        last = e.sub(c(PAGE), size)
+        room = e.select(k.negative(step), offset, e.sub(last, offset))
+        count = e.add(e.udiv(room, k.greatest(k.distance(step), 1)), c(1))
+        count = e.select(k.test("==", step, 0), c(1 << 32), count)
+        return e.select(k.test(">", offset, last), c(0), count)
+
+    def _fold_here(
+        self, k: Code, kind: ir.Value, start: ir.Value, step: ir.Value, count: ir.Value, total: Variable
+    ) -> None:
+        e = k.e
+        for operation in Operation:
+            for size in SIZES:
+                for signed in (False, True):
+                    wanted = size | signed << 4 | operation << 5
+                    with e.if_then(k.test("==", kind, wanted)), e.repeat(count) as i:
+                        value = _loaded(k, e.at(start, e.mul(i, step)), size, signed)
+                        total.set(_operate(k, operation, total.get(), value))
+
+    def _take_in(self, k: Code, state: ir.Value, row: ir.Value, kind: ir.Value, total: ir.Value) -> None:
+        e = k.e
+        times, place, mask = (k.word(row, WORD * i) for i in (5, 6, 7))
+        for operation in Operation:
+            with e.if_then(k.test("==", e.lshr(kind, c(5)), operation)):
+                value = _operate(k, operation, k.word(state, place), e.mul(total, times))
+                k.put(e.and_(value, mask), state, place)
+
+    # -- searches --------------------------------------------------------------------------------------------
+    def _search(self) -> ir.Function:
+        """Turns for which the loaded value stays in the interval; one less where a page is not permitted."""
+        k = self._code("search")
+        state, site, turns = k.fn.args
+        e = k.e
+        row = e.at(site, k.word(site, plan.PARTS))
+        stream = e.at(site, k.word(row, 0))
+        size, kind, times = (k.word(row, WORD * i) for i in (2, 3, 4))
+        place = k.variable(k.untagged(e.add(k.word(stream, plan.STREAM_ADDRESS), k.word(row, WORD))))
+        step = k.word(stream, plan.STREAM_STEP)
+        mask = k.word(row, 7 * WORD)
+        rest, length = (
+            e.and_(e.call(self._form, [state, site, k.word(row, WORD * i)]), mask) for i in (5, 6)
+        )
+        empty = e.and_(k.test("!=", k.word(row, 8 * WORD), 0), k.test("==", length, mask))
+        k.ret_if(empty, 0)
+        asked, wanted = k.word(stream, 3 * WORD), k.word(stream, 4 * WORD)
+        done = k.variable(0)
+        with k.loop(lambda: k.test("<", done.get(), turns)):
+            here = k.least(e.sub(turns, done.get()), self._here(k, place.get(), step, size))
+            missing = e.or_(k.outside(place.get()), k.test("==", here, 0))
+            k.ret_if(missing, self._but_one(k, done.get()))
+            refused = k.test("!=", e.and_(k.entry(state, place.get()), asked), wanted)
+            k.ret_if(refused, self._but_one(k, done.get()))
+            start = k.host(state, place.get())
+            within = self._staying(k, kind, (start, step, here), (times, rest, length, mask))
+            done.set(e.add(done.get(), within))
+            k.ret_if(k.test("!=", within, here), done.get())
+            place.set(k.untagged(e.add(place.get(), e.mul(here, step))))
+        k.ret(self._but_one(k, done.get()))
+        return k.fn
+
+    def _but_one(self, k: Code, count: ir.Value) -> ir.Value:
+        return k.e.sub(count, k.least(count, 1))
+
+    def _staying(
+        self,
+        k: Code,
+        kind: ir.Value,
+        where: tuple[ir.Value, ir.Value, ir.Value],
+        how: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
+    ) -> ir.Value:
+        """How many of some values, one after another, are in the interval."""
+        e = k.e
+        start, step, count = where
+        times, rest, length, mask = how
+        found = k.variable(0)
+        sought = e.and_(e.mul(e.sub(mask, rest), times), mask)
+        single = e.and_(k.test("==", length, e.sub(mask, c(1))), k.test("<", sought, 256))
+        bytes_ = e.and_(k.test("==", kind, 1), k.test("==", step, 1))
+        with e.if_else(e.and_(single, bytes_)) as (then, otherwise):
+            with then:
+                at = k.find(start, sought, count)
+                none = e.icmp_unsigned("==", at, ir.Constant(PTR, None))
+                far = e.sub(e.ptrtoint(at, I64), e.ptrtoint(start, I64))
+                found.set(e.select(none, count, far))
+            with otherwise:
+                for size in SIZES:
+                    for signed in (False, True):
+                        with e.if_then(k.test("==", kind, size | signed << 4)):
+
+                            def stays(size: int = size, signed: bool = signed) -> ir.Value:
+                                place = e.at(start, e.mul(found.get(), step))
+                                value = e.mul(_loaded(k, place, size, signed), times)
+                                return k.test("<=", e.and_(e.add(value, rest), mask), length)
+
+                            with k.loop(lambda: k.test("<", found.get(), count)) as done:
+                                with e.if_then(e.not_(stays())):
+                                    e.branch(done)
+                                found.set(e.add(found.get(), c(1)))
+        return found.get()
+
+
+def _loaded(k: Code, place: ir.Value, size: int, signed: bool) -> ir.Value:
+    value = k.e.load_at(place, 0, ir.IntType(8 * size), align=1)
+    if size == WORD:
+        return value
+    return (k.e.sext if signed else k.e.zext)(value, I64)
+
+
+def _operate(k: Code, operation: Operation, a: ir.Value, b: ir.Value) -> ir.Value:
+    emit: Callable[..., ir.Value] = {
+        Operation.ADD: k.e.add,
+        Operation.XOR: k.e.xor,
+        Operation.OR: k.e.or_,
+        Operation.AND: k.e.and_,
+    }[operation]
+    return emit(a, b)

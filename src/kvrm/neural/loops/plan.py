@@ -1,0 +1,232 @@
+"""A loop as native code reads it: 64-bit words, and offsets in bytes from their beginning."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from array import array
+from collections.abc import Sequence
+
+from kvrm.memory import R_BIT, W_BIT, X_BIT
+from kvrm.neural.loops.affine import form_of
+from kvrm.neural.loops.analysis import Fill, Loop
+from kvrm.neural.loops.effects import Operation
+from kvrm.neural.loops.exits import Interval
+from kvrm.neural.loops.streams import Stream
+from kvrm.neural.loops.structure import Effect
+from kvrm.neural.loops.symbols import Value
+
+WORD = 8
+ALL = (1 << 64) - 1
+
+HEAD, COST, LEAST, CREDIT, ENTRIES, SKIPS, TURNS, EFFECT, EXIT = (WORD * i for i in range(9))
+"""Offsets of a site: the slot where plain execution goes on, instructions of a turn, the fewest turns that
+are skipped, how long it may go on without skipping, how often it was entered, how often turns were skipped
+and how many; its effect and its exit."""
+GUARDS, STREAMS, MOVING, PARTS, MORE, PAIRS = (WORD * (9 + 2 * i) for i in range(6))
+"""Offsets of tables and, one word further, how many rows they have: intervals, streams, moving registers,
+parts of the effect, more of them (what to gather before a fill, registers held by a copy), and pairs of
+streams that must not meet."""
+PERIOD = WORD * 21
+"""Bytes after which a fill repeats, if it leaves no gaps; else 0. `BUFFER` is where the bytes are."""
+BUFFER = WORD * 22
+UNDECODED, PC, CLASS_WORD = (WORD * i for i in range(23, 26))
+"""What the slot in the loop's own page has where nobody skips: handler, address, execution class."""
+MOVE, FIND = WORD * 26, WORD * 27
+"""Addresses of the C library's memmove and memchr."""
+HEADER = 28
+
+INTERVAL_ROW, STREAM_ROW, MOVING_ROW, PAIR_ROW = WORD * 6, WORD * 8, WORD * 3, WORD * 2
+FILL_ROW, GATHER_ROW, COPY_ROW, HELD_ROW, FOLD_ROW, SEARCH_ROW = (WORD * n for n in (5, 3, 5, 4, 8, 10))
+"""Bytes of a row of each table."""
+STREAM_ADDRESS, STREAM_STEP = WORD * 6, WORD * 7
+"""Where in a stream's row native code keeps its first address and its step, once an entry has found them."""
+TERM_ROW = WORD * 5
+
+BLOCK = 64
+"""Bytes of a pattern that is stored at once."""
+LONGEST_PERIOD = 512
+WORTH, LOOK = 48, 12
+"""What a skip costs, and an entry without one, in instructions that are executed."""
+CREDIT_AT_FIRST = 128 * LOOK
+LARGEST_CREDIT = 64 * CREDIT_AT_FIRST
+
+
+def _library(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+
+
+_MOVE, _FIND = _library("memmove"), _library("memchr")
+
+
+class _Words:
+    def __init__(self) -> None:
+        self.words = [0] * HEADER
+        self.words[MOVE // WORD], self.words[FIND // WORD] = _MOVE, _FIND
+
+    @property
+    def end(self) -> int:
+        return WORD * len(self.words)
+
+    def add(self, words: Sequence[int]) -> int:
+        """Append; where they are."""
+        at = self.end
+        self.words += words
+        return at
+
+    def form(self, value: Value) -> int:
+        form = form_of(value)
+        rows = [(t.offset, t.plus, t.mask, t.sign, t.times) for t in form.terms]
+        return self.add([len(rows), form.const, *(word for row in rows for word in row)])
+
+    def table(self, place: int, rows: Sequence[Sequence[int]]) -> None:
+        at = self.add([word for row in rows for word in row])
+        self.words[place // WORD : place // WORD + 2] = [at, len(rows)]
+
+    def interval(self, interval: Interval, step: Value) -> list[int]:
+        width = interval.width
+        forms = [self.form(v) for v in (interval.distance, interval.length, step)]
+        return [*forms, (1 << width) - 1, 64 - width, int(interval.may_be_empty)]
+
+    def stream(self, stream: Stream) -> list[int]:
+        asked, wanted = (W_BIT | X_BIT, W_BIT) if stream.store else (R_BIT, R_BIT)
+        forms = [self.form(stream.address), self.form(stream.step)]
+        return [*forms, stream.size, asked, wanted, int(stream.before > 0), 0, 0]
+
+
+def plan_of(loop: Loop, head: int, least: int | None = None) -> array[int]:
+    """The words of a loop whose head, for plain execution, is the slot at the host address `head`.
+
+    `least` is the fewest turns that are skipped; by default, those that are worth it.
+    """
+    w, cost = _Words(), len(loop.words)
+    streams = [w.stream(stream) for stream in loop.streams]
+    guards = [w.interval(interval, step) for interval, step in loop.guards]
+    moving = [(8 * slot, (1 << width) - 1, w.form(step)) for slot, width, step in loop.moving]
+    if loop.exit is not None:
+        w.words[EXIT // WORD] = w.add(w.interval(*loop.exit))
+    w.table(STREAMS, streams)
+    w.table(GUARDS, guards)
+    w.table(MOVING, moving)
+    effect = loop.structure.effect
+    _PARTS[effect](w, loop)
+    fewest = max(2, WORTH // cost) if least is None else least
+    w.words[: EXIT // WORD] = [head, cost, fewest, CREDIT_AT_FIRST, 0, 0, 0, effect]
+    return array("Q", [word & ALL for word in w.words])
+
+
+def _stream_at(w: _Words, number: int) -> int:
+    return w.words[STREAMS // WORD] + STREAM_ROW * number
+
+
+def _pure(w: _Words, loop: Loop) -> None:
+    """There are no parts."""
+
+
+def _fill(w: _Words, loop: Loop) -> None:
+    stores = [i for i, stream in enumerate(loop.streams) if stream.store]
+    pairs = [(_stream_at(w, a), _stream_at(w, b)) for i, a in enumerate(stores) for b in stores[:i]]
+    w.table(PAIRS, pairs)
+    period = _period(loop)
+    buffers, at = [], 0
+    for fill in loop.fills:
+        buffers.append(fill.place.offset if period else at)
+        at += -(-fill.size // WORD) * WORD
+    size = max(2 * period, at, WORD)
+    image = bytearray(size)
+    gathered = []
+    for fill, start in zip(loop.fills, buffers, strict=True):
+        gathered += _gathered(fill, start, image)
+    base = w.add(memoryview(bytes(image)).cast("Q").tolist())
+    crowds = [sum(f.place.stream == fill.place.stream for f in loop.fills) > 1 for fill in loop.fills]
+    rows = [
+        (
+            _stream_at(w, fill.place.stream),
+            fill.place.offset,
+            fill.size,
+            base + start,
+            loop.streams[fill.place.stream].size if crowded else 0,
+        )
+        for fill, start, crowded in zip(loop.fills, buffers, crowds, strict=True)
+    ]
+    w.table(PARTS, rows)
+    w.table(MORE, [(base + to, offset, size) for to, offset, size in gathered])
+    w.words[PERIOD // WORD], w.words[BUFFER // WORD] = period, base
+
+
+def _gathered(fill: Fill, start: int, image: bytearray) -> list[tuple[int, int, int]]:
+    """Where pieces go, where in the state they come from, and their sizes; numbers are put there now."""
+    rows = []
+    for piece in fill.pieces:
+        to = start + piece.at
+        if piece.offset is None:
+            image[to : to + piece.size] = piece.const.to_bytes(piece.size, "little")
+        else:
+            rows.append((to, piece.offset, piece.size))
+    return rows
+
+
+def _period(loop: Loop) -> int:
+    """The bytes that a fill repeats: what turns store, without gaps or overlaps; 0 if it is not so simple."""
+    if len({fill.place.stream for fill in loop.fills}) != 1 or len(loop.streams) != 1:
+        return 0
+    stream = loop.streams[0]
+    spans = sorted((fill.place.offset, fill.place.offset + fill.size) for fill in loop.fills)
+    whole = all(a[1] == b[0] for a, b in itertools.pairwise(spans))
+    turn = abs(stream.stride or 0)
+    if not whole or turn != stream.size or turn > LONGEST_PERIOD or (turn % WORD and BLOCK % turn):
+        return 0
+    return BLOCK if BLOCK % turn == 0 else turn
+
+
+def _copy(w: _Words, loop: Loop) -> None:
+    c = loop.copy
+    assert c is not None
+    ways = int(c.ascending) | int(c.descending) << 1
+    row = (_stream_at(w, c.source), _stream_at(w, c.target), c.source_offset, c.block, ways)
+    w.table(PARTS, [row])
+    w.table(MORE, [(h.offset, h.whole, h.size, h.apart) for h in c.held])
+    w.words[BUFFER // WORD] = w.add([0, 0])
+
+
+def _reduction(w: _Words, loop: Loop) -> None:
+    rows = []
+    for fold, place in loop.folds:
+        mask = (1 << fold.width) - 1
+        kind = fold.loaded.size | int(fold.loaded.signed) << 4 | fold.operation << 5
+        identity = ALL if fold.operation is Operation.AND else 0
+        to = 8 * fold.slot
+        rows.append(
+            (
+                _stream_at(w, place.stream),
+                place.offset,
+                fold.loaded.size,
+                kind,
+                identity,
+                fold.times,
+                to,
+                mask,
+            )
+        )
+    w.table(PARTS, rows)
+    w.words[BUFFER // WORD] = w.add([0, 0])
+
+
+def _search(w: _Words, loop: Loop) -> None:
+    assert loop.search is not None
+    search, place = loop.search
+    interval = search.interval
+    forms = [w.form(search.rest), w.form(interval.length)]
+    kind = search.loaded.size | int(search.loaded.signed) << 4
+    mask = (1 << interval.width) - 1
+    row = (_stream_at(w, place.stream), place.offset, search.loaded.size, kind, search.times, *forms, mask)
+    w.table(PARTS, [(*row, int(interval.may_be_empty), 0)])
+
+
+_PARTS = {
+    Effect.PURE: _pure,
+    Effect.FILL: _fill,
+    Effect.COPY: _copy,
+    Effect.REDUCTION: _reduction,
+    Effect.SEARCH: _search,
+}

@@ -1,0 +1,70 @@
+"""Streams: accesses of a turn that go through memory side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvrm.neural.loops.affine import Affine
+from kvrm.neural.loops.symbols import Sum, Value
+from kvrm.neural.loops.turn import Access, Unsuitable
+
+FARTHEST = 1 << 16
+"""Bytes that accesses of one stream may lie apart in a turn."""
+
+
+def signed(value: int) -> int:
+    """The two's complement reading of 64 bits."""
+    return value - (value >> 63 << 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """`size` bytes from `address` on, all of them loads or all stores, in each turn further by `step`.
+
+    `before` bytes in front of that are accessed too, by the turn before the first.
+    """
+
+    store: bool
+    address: Value
+    step: Value
+    size: int
+    before: int = 0
+
+    @property
+    def stride(self) -> int | None:
+        """The step as a signed number, if it is known."""
+        return signed(self.step) if isinstance(self.step, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an access is: the number of its stream, and how many bytes behind its address."""
+
+    stream: int
+    offset: int
+
+
+def streams_of(accesses: list[Access], affine: Affine) -> tuple[list[Stream], list[Place]]:
+    """Sort accesses into streams; a place for each. Raises Unsuitable where an address is not affine."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    steps = [affine.rate(access.address, 64) for access in accesses]
+    for i, access in enumerate(accesses):
+        step = steps[i] if isinstance(steps[i], int) else id(steps[i])
+        terms = access.address.terms if isinstance(access.address, Sum) else ()
+        groups.setdefault((access.store, step, terms), []).append(i)
+    streams: list[Stream] = []
+    places: dict[int, Place] = {}
+    for members in groups.values():
+        first = _const(accesses[members[0]].address)
+        apart = {i: signed(_const(accesses[i].address) - first & (1 << 64) - 1) for i in members}
+        low, high = min(apart.values()), max(apart[i] + accesses[i].size for i in members)
+        if high - low > FARTHEST:
+            raise Unsuitable("accesses far apart")
+        start = next(i for i in members if apart[i] == low)
+        places |= {i: Place(len(streams), apart[i] - low) for i in members}
+        streams.append(Stream(accesses[start].store, accesses[start].address, steps[start], high - low))
+    return streams, [places[i] for i in range(len(accesses))]
+
+
+def _const(value: Value) -> int:
+    return value if isinstance(value, int) else value.const
