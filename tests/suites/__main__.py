@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kvrm.machine.machine import ENGINES
+from kvrm.machine.engines import ENGINES
 from suites import building, report, running
 from suites.catalogue import SUITES, Program, programs
 from suites.session import Session

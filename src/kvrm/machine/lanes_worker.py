@@ -33,9 +33,10 @@ from kvrm.engine.lane_loop import (
 )
 from kvrm.errors import UsageError
 from kvrm.machine import state as layout
+from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_inputs import Words, offset_of, words_of
 from kvrm.machine.lanes_results import Outputs
-from kvrm.machine.machine import Machine, MachineSnapshot, _make_engine
+from kvrm.machine.machine import Machine, MachineSnapshot
 from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
 from kvrm.machine.state import State
@@ -123,7 +124,7 @@ class Worker:
 
             machine._process = LaneProcess(origin._process, self._memory, self._state, snapshot.process)
         program = origin._process is not None
-        machine._engine = self._engine = _make_engine(machine, self._memory, program, "cpu")
+        machine._engine = self._engine = make_engine(machine, self._memory, program, "cpu")
         self._memory.on_remap = self._engine.invalidate
         self._native = isinstance(self._engine, Interpreter)
         self._entry = address_of(library().enter) if self._native else 0

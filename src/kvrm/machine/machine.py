@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from kvrm.debug.switches import trace_switch
 from kvrm.engine.exits import ExitKind
 from kvrm.errors import HostError, KvrmError, UsageError
 from kvrm.isa.context import System
-from kvrm.isa.features import feature_set, identification
+from kvrm.isa.features import identification
+from kvrm.machine.engines import (
+    REPLACEMENTS,
+    TARGETS,
+    check_policies,
+    checked_features,
+    engine_name,
+    make_engine,
+    named,
+    target_name,
+)
 from kvrm.machine.result import Progress, Result, Stop
 from kvrm.machine.runner import Runner, Solo, Watch
 from kvrm.machine.state import State
@@ -35,28 +43,6 @@ if TYPE_CHECKING:
     from kvrm.debug.profile import Profile
     from kvrm.engine.account import Account
     from kvrm.machine.lanes import Lanes
-
-ENGINES = {
-    "tiered": "kvrm.engine.translator.engine:Translator",
-    "interpreter": "kvrm.engine.interpreter.engine:Interpreter",
-    "translator": "kvrm.engine.translator.forced:ForcedTranslator",
-    "reference": "kvrm.engine.reference:ReferenceEngine",
-    "stress": "kvrm.engine.stress:Stress",
-}
-"""Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
-INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
-"""In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
-TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
-"""Where lanes run: name to the class that runs them; the first is the default."""
-SKIPPING = "kvrm.neural.loops.sites:Sites"
-REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
-DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
-    "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
-}
-"""What runs the lane of a machine on target "cuda"."""
-
-RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
-"""The interpreter whose memory accesses a policy is told of."""
 
 
 class Engine(Protocol):
@@ -136,16 +122,11 @@ class Machine:
         self.breakpoints: set[int] = set()
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
-        self.policies = _named("kvrm.neural.policies:make_policies")(policies) if policies else {}
-        self.engine = _engine_name(engine or ("interpreter" if self.policies else None))
-        self.target = _target_name(target)
-        if self.policies and self.engine != "interpreter":
-            raise UsageError(f"a {next(iter(self.policies))} policy is for engine interpreter")
-        if "memory" in self.policies and (self.target != "cpu" or lanes is not None):
-            raise UsageError("a memory policy is for one lane on target cpu")
-        if "loops" in self.policies and self.target != "cpu":
-            raise UsageError("a loops policy is for target cpu")
-        self.features = _feature_set(features)
+        self.policies = named("kvrm.neural.policies:make_policies")(policies) if policies else {}
+        self.engine = engine_name(engine or ("interpreter" if self.policies else None))
+        self.target = target_name(target)
+        check_policies(self.policies, self.engine, self.target, lanes is not None)
+        self.features = checked_features(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
         self._process: Any = None
@@ -174,15 +155,15 @@ class Machine:
             self._process.start()
             self._process.read_ahead()
         target = self.target if lanes is None else "cpu"
-        self._engine = _make_engine(self, self._memory, program is not None, target)
+        self._engine = make_engine(self, self._memory, program is not None, target)
         self._memory.on_remap = self._engine.invalidate
-        replaces = _named(REPLACEMENTS) if "patterns" in self.policies else None
+        replaces = named(REPLACEMENTS) if "patterns" in self.policies else None
         self.replacements: Any = replaces and replaces(self, program)
         self._solo = Solo(self)
         self._watch: Watch = self._solo
         self._lanes: Lanes | None = None
         if lanes is not None:
-            self._lanes = _named(TARGETS[self.target])(self, lanes)
+            self._lanes = named(TARGETS[self.target])(self, lanes)
             assert self._lanes is not None
             self._lanes.args, self._lanes.stdin = args_of_lanes, stdin_of_lanes
 
@@ -456,77 +437,8 @@ class Machine:
         self._solo.require_idle()
         if "memory" in self.policies:
             raise UsageError("a memory policy is for one lane on target cpu")
-        made: Lanes = _named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
+        made: Lanes = named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
         return made
 
     def __repr__(self) -> str:
         return f"<kvrm.Machine {self.engine} pc={self.pc:#x} retired={self.retired}>"
-
-
-def _engine_name(engine: str | None) -> str:
-    name = engine or os.environ.get("KVRM_ENGINE") or next(iter(ENGINES))
-    if name not in ENGINES:
-        raise UsageError(f"no engine {name!r}; there are {', '.join(ENGINES)}")
-    return name
-
-
-def _target_name(target: str | None) -> str:
-    name = target or os.environ.get("KVRM_TARGET") or next(iter(TARGETS))
-    if name not in (*TARGETS, "auto"):
-        raise UsageError(f"no target {name!r}; there are {', '.join(TARGETS)}, auto")
-    if name == "auto":
-        from kvrm.target.cuda.driver import has_device
-
-        return "cuda" if has_device() else "cpu"
-    return name
-
-
-def _named(path: str) -> Any:
-    """What stands behind "module:name"."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
-def _feature_set(features: str | Iterable[str] | None) -> frozenset[str]:
-    try:
-        return feature_set(features)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str) -> Any:
-    """The interpreter that the machine's policies ask for."""
-    state, features = machine.state, machine.features
-    dispatch, watch, loops = (machine.policies.get(question) for question in ("dispatch", "memory", "loops"))
-    if watch and loops:
-        raise UsageError("a memory policy sees all accesses: it is not for a machine that skips loops")
-    if hasattr(dispatch, "emit"):
-        if watch or loops or target == "cuda":
-            raise UsageError("dispatch=inline is for target cpu, without policies for memory or loops")
-        return _named(INLINE)(state, memory, dispatch, features)
-    engine: Any = _named(RECORDER if watch else usual)(state, memory, features)
-    if watch:
-        watch.attach(memory.peek)
-        engine.sink = watch.feed
-    if dispatch:
-        engine.dispatch_by(dispatch)
-    if loops:
-        engine.skip_by(_named(SKIPPING)(loops, engine, memory, features))
-    return engine
-
-
-def _make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:
-    state, features = machine.state, machine.features
-    topics, start = trace_switch()
-    engines = DEVICE_ENGINES if target == "cuda" else ENGINES
-    if machine.policies:
-        engine: Any = _make_interpreter(machine, memory, engines[machine.engine], target)
-    else:
-        engine = _named(engines[machine.engine])(state, memory, features)
-    if program:
-        engine.prepare()
-    if topics - {"sys"}:
-        from kvrm.debug.trace import Tracer
-
-        return Tracer(engine, state, memory, topics, start)
-    return engine

@@ -1,0 +1,121 @@
+"""Which engine runs a machine, where, and with which policies."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kvrm.debug.switches import trace_switch
+from kvrm.errors import UsageError
+from kvrm.isa.features import feature_set
+from kvrm.memory import Memory
+
+if TYPE_CHECKING:
+    from kvrm.machine.machine import Machine
+
+ENGINES = {
+    "tiered": "kvrm.engine.translator.engine:Translator",
+    "interpreter": "kvrm.engine.interpreter.engine:Interpreter",
+    "translator": "kvrm.engine.translator.forced:ForcedTranslator",
+    "reference": "kvrm.engine.reference:ReferenceEngine",
+    "stress": "kvrm.engine.stress:Stress",
+}
+"""Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
+INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
+"""In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
+TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
+"""Where lanes run: name to the class that runs them; the first is the default."""
+SKIPPING = "kvrm.neural.loops.sites:Sites"
+REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
+DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
+    "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
+}
+"""What runs the lane of a machine on target "cuda"."""
+
+RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
+"""The interpreter whose memory accesses a policy is told of."""
+
+
+def engine_name(engine: str | None) -> str:
+    """The engine that is meant: this one, KVRM_ENGINE, or the default. Raises UsageError."""
+    name = engine or os.environ.get("KVRM_ENGINE") or next(iter(ENGINES))
+    if name not in ENGINES:
+        raise UsageError(f"no engine {name!r}; there are {', '.join(ENGINES)}")
+    return name
+
+
+def target_name(target: str | None) -> str:
+    """The target that is meant: this one, KVRM_TARGET, or the default. Raises UsageError."""
+    name = target or os.environ.get("KVRM_TARGET") or next(iter(TARGETS))
+    if name not in (*TARGETS, "auto"):
+        raise UsageError(f"no target {name!r}; there are {', '.join(TARGETS)}, auto")
+    if name == "auto":
+        from kvrm.target.cuda.driver import has_device
+
+        return "cuda" if has_device() else "cpu"
+    return name
+
+
+def named(path: str) -> Any:
+    """What stands behind "module:name"."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def checked_features(features: str | Iterable[str] | None) -> frozenset[str]:
+    """The features of a processor or a list of them. Raises UsageError."""
+    try:
+        return feature_set(features)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def check_policies(policies: Mapping[str, Any], engine: str, target: str, lanes: bool) -> None:
+    """UsageError if a machine of this kind cannot have these policies."""
+    if policies and engine != "interpreter":
+        raise UsageError(f"a {next(iter(policies))} policy is for engine interpreter")
+    if "memory" in policies and (target != "cpu" or lanes):
+        raise UsageError("a memory policy is for one lane on target cpu")
+    if "loops" in policies and target != "cpu":
+        raise UsageError("a loops policy is for target cpu")
+
+
+def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str) -> Any:
+    """The interpreter that the machine's policies ask for."""
+    state, features = machine.state, machine.features
+    dispatch, watch, loops = (machine.policies.get(question) for question in ("dispatch", "memory", "loops"))
+    if watch and loops:
+        raise UsageError("a memory policy sees all accesses: it is not for a machine that skips loops")
+    if hasattr(dispatch, "emit"):
+        if watch or loops or target == "cuda":
+            raise UsageError("dispatch=inline is for target cpu, without policies for memory or loops")
+        return named(INLINE)(state, memory, dispatch, features)
+    engine: Any = named(RECORDER if watch else usual)(state, memory, features)
+    if watch:
+        watch.attach(memory.peek)
+        engine.sink = watch.feed
+    if dispatch:
+        engine.dispatch_by(dispatch)
+    if loops:
+        engine.skip_by(named(SKIPPING)(loops, engine, memory, features))
+    return engine
+
+
+def make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:
+    """The engine that runs a lane of the machine over `memory`, traced if KVRM_TRACE says so."""
+    state, features = machine.state, machine.features
+    topics, start = trace_switch()
+    engines = DEVICE_ENGINES if target == "cuda" else ENGINES
+    if machine.policies:
+        engine: Any = _make_interpreter(machine, memory, engines[machine.engine], target)
+    else:
+        engine = named(engines[machine.engine])(state, memory, features)
+    if program:
+        engine.prepare()
+    if topics - {"sys"}:
+        from kvrm.debug.trace import Tracer
+
+        return Tracer(engine, state, memory, topics, start)
+    return engine
