@@ -11,9 +11,9 @@ import device_on_host
 import kvrm
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, execution_of
-from kvrm.neural.host import HostNetwork
-from kvrm.neural.inline import InlineNetwork
-from kvrm.neural.network import COUNT, NAME, random_weights
+from kvrm.neural.dispatch.host import HostNetwork
+from kvrm.neural.dispatch.inline import InlineNetwork
+from kvrm.neural.dispatch.network import COUNT, NAME, random_weights
 from kvrm.neural.weights import load
 
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"

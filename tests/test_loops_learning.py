@@ -16,8 +16,7 @@ from kvrm.neural.loops.network import COUNT, SHAPES, Network, batch_of, labels_o
 from kvrm.neural.loops.policies import make, oracle
 from kvrm.neural.loops.rule import rule
 from kvrm.neural.loops.training import gradient_of, names_registers, rename
-from kvrm.neural.network import hash_of
-from kvrm.neural.weights import SHIPPED, load
+from kvrm.neural.weights import SHIPPED, hash_of, load
 from loop_tools import encode
 from test_loops import COPY, FILL, LENGTH, MEMCPY, MEMSET, SIEVE, SUM, TIGHT
 

@@ -17,8 +17,7 @@ from kvrm.neural.memory import evaluation, network, online, pages, training
 from kvrm.neural.memory.rewards import PAGES, Examples, examples_of
 from kvrm.neural.memory.sites import CONFIGS, Config, Kind, Questions
 from kvrm.neural.memory.trace import Trace
-from kvrm.neural.network import hash_of
-from kvrm.neural.weights import SHIPPED, load
+from kvrm.neural.weights import SHIPPED, hash_of, load
 
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
 

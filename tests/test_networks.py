@@ -17,10 +17,10 @@ from kvrm.cli.networks import certificate_text
 from kvrm.engine import native
 from kvrm.errors import UsageError
 from kvrm.isa.execution import CELLS, CLASS_BITS, allocated_words, classes, execution_of, words_of
-from kvrm.neural import baseline, device, evaluation, network, proof, training
-from kvrm.neural.host import HostNetwork
+from kvrm.neural.dispatch import baseline, device, evaluation, network, proof, training
+from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.policies import oracle, rule
-from kvrm.neural.weights import SHIPPED, load
+from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 from kvrm.target.cuda.ptx import compile_ptx
 from test_ptx import assemble, ptxas  # noqa: F401 - a fixture
 
@@ -29,12 +29,12 @@ CERTIFICATE = SHIPPED / f"{network.NAME}.proof.json"
 
 
 @pytest.fixture(scope="module")
-def flat() -> network.Floats:
+def flat() -> Floats:
     return load(network.NAME, network.COUNT)
 
 
 @pytest.fixture(scope="module")
-def proved(flat: network.Floats) -> proof.Certificate:
+def proved(flat: Floats) -> proof.Certificate:
     return proof.prove(flat)
 
 
@@ -88,7 +88,7 @@ def test_the_sums_have_the_order_that_is_told(seed: int) -> None:
         assert work == values.argmax() and lead == best - second
 
 
-def test_any_number_of_words(flat: network.Floats) -> None:
+def test_any_number_of_words(flat: Floats) -> None:
     host = HostNetwork(flat)
     whole = host.decide(WORDS[:100])
     for count in (0, 1, 15, 16, 17):
@@ -111,7 +111,7 @@ def test_the_shipped_weights_are_proved(proved: proof.Certificate) -> None:
 
 
 @pytest.mark.slow
-def test_every_single_word(flat: network.Floats, proved: proof.Certificate) -> None:
+def test_every_single_word(flat: Floats, proved: proof.Certificate) -> None:
     """Without any argument about bits: all 2^32 words through the code that ships."""
     host, counts, wrong, least = HostNetwork(flat), np.zeros(7, np.int64), 0, np.inf
     for first in range(0, 1 << 32, 1 << 20):
@@ -134,13 +134,13 @@ def test_the_certificate_is_that_of_the_shipped_weights(proved: proof.Certificat
 def test_the_manifests_are_those_of_the_shipped_weights(proved: proof.Certificate) -> None:
     for name, count in ((network.NAME, network.COUNT), (baseline.NAME, baseline.COUNT)):
         manifest = json.loads((SHIPPED / f"{name}.json").read_text())
-        assert manifest["weights_sha256"] == network.hash_of(load(name, count))
+        assert manifest["weights_sha256"] == hash_of(load(name, count))
         assert manifest["data"]["classes_sha256"] == proved.classes_sha256
         assert manifest["parameters"] == count and len(manifest["commit"]) == 40
 
 
 @pytest.mark.parametrize("place", [0x9A * 32, 8192, 10272])
-def test_a_wrong_weight_is_found(flat: network.Floats, place: int) -> None:
+def test_a_wrong_weight_is_found(flat: Floats, place: int) -> None:
     """In the embedding, in a layer, in a bias."""
     broken = flat.copy()
     broken[place] += 64
@@ -148,7 +148,7 @@ def test_a_wrong_weight_is_found(flat: network.Floats, place: int) -> None:
     assert found.wrong and not found.holds and found.least_lead <= 0
 
 
-def test_a_lead_that_rounding_could_undo_proves_nothing(flat: network.Floats) -> None:
+def test_a_lead_that_rounding_could_undo_proves_nothing(flat: Floats) -> None:
     """All outputs as they were, but a thousandth of the size: the bias of one class decides."""
     tied = flat.copy()
     tied[10160:] = 0
@@ -163,7 +163,7 @@ def test_a_network_that_reads_other_bits_proves_nothing() -> None:
         proof.require_same(answer, (classes(), np.full(CELLS, 1.5, np.float32)))
 
 
-def test_errors_are_bounded(flat: network.Floats) -> None:
+def test_errors_are_bounded(flat: Floats) -> None:
     """What float32 in another order gives is within the bound of what float64 gives."""
     words = WORDS[:: CELLS // 4096]
     outputs, errors = proof.exact_outputs(flat, words)
@@ -181,7 +181,7 @@ def test_a_certificate_holds_only_if_nothing_is_wrong(proved: proof.Certificate)
 # -- the GPU's kernel --------------------------------------------------------------------------------------
 
 
-def test_the_device_finds_what_the_host_finds(flat: network.Floats, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_finds_what_the_host_finds(flat: Floats, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel on the host, over stretches of words; once with weights that are wrong there."""
     monkeypatch.setattr(device, "compile_ptx", lambda text, arch: text)
     gpu = device_on_host.HostDevice()
@@ -196,12 +196,12 @@ def test_the_device_finds_what_the_host_finds(flat: network.Floats, monkeypatch:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_the_kernel_assembles(flat: network.Floats, arch: str, ptxas: str, tmp_path: Path) -> None:  # noqa: F811
+def test_the_kernel_assembles(flat: Floats, arch: str, ptxas: str, tmp_path: Path) -> None:  # noqa: F811
     assemble(ptxas, compile_ptx(device.device_text(flat), arch), arch, tmp_path)
 
 
 @pytest.mark.gpu
-def test_a_gpu_finds_the_same_for_every_word(flat: network.Floats, proved: proof.Certificate) -> None:
+def test_a_gpu_finds_the_same_for_every_word(flat: Floats, proved: proof.Certificate) -> None:
     from kvrm.target.cuda.driver import device as gpu
 
     found = device.verify(gpu(), flat)
@@ -329,7 +329,7 @@ def test_weights_that_are_not_there(tmp_path: Path) -> None:
 
 def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second start compiles nothing."""
-    from kvrm.neural import host
+    from kvrm.neural.dispatch import host
 
     monkeypatch.setenv("KVRM_CACHE", str(tmp_path))
     host._compiled.__wrapped__()

@@ -209,7 +209,7 @@ def test_policies_that_ship(name: str, pattern_guest: Path) -> None:
 def test_weights_are_what_their_manifest_says() -> None:
     told = json.loads((policies.SHIPPED / f"{network.NAME}.json").read_text())
     flat = policies.load_weights(network.NAME, network.COUNT)
-    from kvrm.neural.network import hash_of
+    from kvrm.neural.dispatch.network import hash_of
 
     assert told["weights_sha256"] == hash_of(flat) and told["parameters"] == network.COUNT
     assert set(told["data"]["tests"]) == {"glibc", "musl", "dietlibc", "klibc", "picolibc"}

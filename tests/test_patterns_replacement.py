@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import kvrm
-from kvrm.neural.network import Floats
 from kvrm.neural.patterns import network
 from kvrm.neural.patterns.labels import LABELS, NUMBER
 from kvrm.neural.patterns.policies import Code
 from kvrm.neural.patterns.replacement import NATIVE, is_alone
+from kvrm.neural.weights import Floats
 
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
 PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}

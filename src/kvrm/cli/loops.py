@@ -21,8 +21,7 @@ from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Structure
 from kvrm.neural.loops.table import Rows
 from kvrm.neural.loops.training import train
-from kvrm.neural.network import hash_of
-from kvrm.neural.weights import SHIPPED
+from kvrm.neural.weights import SHIPPED, hash_of
 
 WIDTH = 120
 """Columns that the tables need."""

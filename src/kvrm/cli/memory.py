@@ -24,8 +24,7 @@ from kvrm.neural.memory.pages import page_misses
 from kvrm.neural.memory.rewards import TRAINED, Examples, examples_in
 from kvrm.neural.memory.trace import Recording, Trace, traces_in
 from kvrm.neural.memory.training import share_of_best, train
-from kvrm.neural.network import Floats, hash_of
-from kvrm.neural.weights import load
+from kvrm.neural.weights import Floats, hash_of, load
 
 STEPS = 150
 """Of training."""

@@ -16,12 +16,11 @@ from rich.table import Table
 import kvrm
 from kvrm.cli.exits import Exit
 from kvrm.isa.execution import CELLS, classes, words_of
-from kvrm.neural import baseline, network
-from kvrm.neural.evaluation import Row, rows
-from kvrm.neural.network import Floats, hash_of
-from kvrm.neural.proof import Certificate, prove
-from kvrm.neural.training import leads, train, train_baseline
-from kvrm.neural.weights import SHIPPED, load
+from kvrm.neural.dispatch import baseline, network
+from kvrm.neural.dispatch.evaluation import Row, rows
+from kvrm.neural.dispatch.proof import Certificate, prove
+from kvrm.neural.dispatch.training import leads, train, train_baseline
+from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 
 TARGETS = ("cpu", "cuda")
 STEPS = 60_000
@@ -117,7 +116,7 @@ def prove_network(directory: Path | None, certificate: Path | None, target: str)
 
 
 def _verify_on_device(flat: Floats, proved: Certificate) -> None:
-    from kvrm.neural.device import verify
+    from kvrm.neural.dispatch.device import verify
     from kvrm.target.cuda.driver import device
 
     gpu = device()

@@ -14,7 +14,6 @@ from rich.table import Table
 import kvrm
 from kvrm.cli.exits import Exit
 from kvrm.isa.a64 import definitions
-from kvrm.neural.network import Floats, hash_of
 from kvrm.neural.patterns import dataset, known, network, training
 from kvrm.neural.patterns.check import Checker
 from kvrm.neural.patterns.dataset import Data
@@ -23,7 +22,7 @@ from kvrm.neural.patterns.evaluation import FEWER, Score, checked, fold_of, poli
 from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.patterns.policies import vocabulary_of
 from kvrm.neural.patterns.program import Program
-from kvrm.neural.weights import load
+from kvrm.neural.weights import Floats, hash_of, load
 
 WITHOUT = network.NAME + "-without-{}-{}"
 """What weights are called that a C library was left out of: its name, and the seed."""

@@ -78,24 +78,24 @@ def _table() -> Policy:
 
 
 def _network() -> Policy:
-    from kvrm.neural.host import HostNetwork
-    from kvrm.neural.network import COUNT, NAME
+    from kvrm.neural.dispatch.host import HostNetwork
+    from kvrm.neural.dispatch.network import COUNT, NAME
     from kvrm.neural.weights import load
 
     return HostNetwork(load(NAME, COUNT)).classes
 
 
 def _inline() -> Policy:
-    from kvrm.neural.inline import InlineNetwork
-    from kvrm.neural.network import COUNT, NAME
+    from kvrm.neural.dispatch.inline import InlineNetwork
+    from kvrm.neural.dispatch.network import COUNT, NAME
     from kvrm.neural.weights import load
 
     return InlineNetwork(load(NAME, COUNT))
 
 
 def _random() -> Policy:
-    from kvrm.neural.host import HostNetwork
-    from kvrm.neural.network import random_weights
+    from kvrm.neural.dispatch.host import HostNetwork
+    from kvrm.neural.dispatch.network import random_weights
 
     return HostNetwork(random_weights(0)).classes
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
-from kvrm.neural.network import Floats
+from kvrm.neural.weights import Floats
 
 NAME = "loops-1.08m"
 BITS, WIDE, MIDDLE, WIDTH, HIDDEN = 32, 768, 256, 128, 128

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kvrm.isa.a64 import decode
+from kvrm.neural.adam import Adam
 from kvrm.neural.loops.network import (
     BOTH,
     COUNT,
@@ -28,8 +29,7 @@ from kvrm.neural.loops.network import (
     random_weights,
     split,
 )
-from kvrm.neural.network import Floats
-from kvrm.neural.training import Adam
+from kvrm.neural.weights import Floats
 
 BATCH = 64
 RATE, LAST_RATE, WARM_UP = 1e-3, 2e-5, 100

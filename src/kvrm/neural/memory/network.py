@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kvrm.neural.memory.cache import LINE, LINE_SHIFT
 from kvrm.neural.memory.rewards import PAGES
 from kvrm.neural.memory.sites import CONFIGS, Policy, Questions, window_stride
-from kvrm.neural.network import Floats
+from kvrm.neural.weights import Floats
 
 INPUTS, ENCODED, STATE, FIELDS, HIDDEN = 10, 64, 128, 16, 192
 OUTPUTS = len(CONFIGS) + len(PAGES)

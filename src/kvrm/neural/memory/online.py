@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from kvrm.engine.interpreter.recorder import Accesses
 from kvrm.errors import UsageError
+from kvrm.neural.adam import Adam
 from kvrm.neural.memory.network import COUNT, accesses_of, answers_of, fields_of
 from kvrm.neural.memory.rewards import examples_of
 from kvrm.neural.memory.sites import CONFIGS, Questions, window_stride
 from kvrm.neural.memory.trace import Peek, Recording, Trace
 from kvrm.neural.memory.training import BATCH, clipped, gradient_of, targets_of
-from kvrm.neural.network import Floats, hash_of
-from kvrm.neural.training import Adam
+from kvrm.neural.weights import Floats, hash_of
 
 SEGMENT = 1 << 20
 """Accesses of a segment."""

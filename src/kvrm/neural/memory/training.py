@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.neural.adam import Adam
 from kvrm.neural.memory.network import (
     COUNT,
     HIDDEN,
@@ -27,8 +28,7 @@ from kvrm.neural.memory.network import (
 )
 from kvrm.neural.memory.rewards import PAGES, Examples
 from kvrm.neural.memory.sites import CONFIGS
-from kvrm.neural.network import Floats
-from kvrm.neural.training import Adam
+from kvrm.neural.weights import Floats
 
 BATCH = 256
 RATE, LAST_RATE, WARM_UP = 2e-4, 1e-5, 30

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.neural.network import Floats
 from kvrm.neural.patterns import known, network
 from kvrm.neural.patterns.check import Checker
 from kvrm.neural.patterns.dataset import Data
@@ -20,6 +19,7 @@ from kvrm.neural.patterns.policies import Code, Policy, of_weights, oracle
 from kvrm.neural.patterns.program import Program
 from kvrm.neural.patterns.starts import find_functions
 from kvrm.neural.patterns.symbols import name_functions
+from kvrm.neural.weights import Floats
 
 PRECISION = 0.99
 WANTED = 0.95

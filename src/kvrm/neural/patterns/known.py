@@ -20,10 +20,10 @@ import numpy.typing as npt
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import definitions
 from kvrm.isa.execution import Words
-from kvrm.neural.network import Floats
 from kvrm.neural.patterns.encoding import Encoded, signature
 from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.patterns.network import OUTPUTS
+from kvrm.neural.weights import Floats
 
 NAME = "patterns-known"
 GRAM = 3

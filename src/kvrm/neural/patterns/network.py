@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.isa.a64 import definitions
-from kvrm.neural.network import Floats
 from kvrm.neural.patterns.encoding import KINDS, Encoded
 from kvrm.neural.patterns.labels import NONE
+from kvrm.neural.weights import Floats
 
 NAME = "patterns-508k"
 LONGEST = 160

@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from kvrm.errors import UsageError
-from kvrm.neural.network import Floats
 from kvrm.neural.patterns import known, network
 from kvrm.neural.patterns.encoding import Encoded
 from kvrm.neural.patterns.labels import LABELS, NONE, labels_of
-from kvrm.neural.weights import SHIPPED
+from kvrm.neural.weights import SHIPPED, Floats
 from kvrm.neural.weights import load as load_weights
 
 

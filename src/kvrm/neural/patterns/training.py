@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.neural.network import Floats
+from kvrm.neural.adam import Adam
 from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.patterns.network import (
     GAP,
@@ -29,7 +29,7 @@ from kvrm.neural.patterns.network import (
     random_weights,
     softmax,
 )
-from kvrm.neural.training import Adam
+from kvrm.neural.weights import Floats
 
 KNOWN, OTHER = 32, 48
 """Functions of a batch."""

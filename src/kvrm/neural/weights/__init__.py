@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from kvrm.errors import UsageError
-from kvrm.neural.network import Floats
 
+Floats = npt.NDArray[np.float32]
 SHIPPED = Path(__file__).parent
 
 
@@ -26,3 +28,8 @@ def load(name: str, count: int, directory: Path = SHIPPED) -> Floats:
     if not np.isfinite(flat).all():
         raise UsageError(f"{path}: not all of its numbers are finite")
     return flat
+
+
+def hash_of(flat: npt.NDArray[np.generic]) -> str:
+    """What names these parameters: SHA-256 of their bytes, little-endian."""
+    return hashlib.sha256(flat.astype(flat.dtype.newbyteorder("<")).tobytes()).hexdigest()

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.isa.execution import CELLS, classes, words_of
-from kvrm.neural import baseline, network
-from kvrm.neural.host import HostNetwork
-from kvrm.neural.network import WIDTH, Floats
+from kvrm.neural.adam import Adam
+from kvrm.neural.dispatch import baseline, network
+from kvrm.neural.dispatch.host import HostNetwork
+from kvrm.neural.dispatch.network import WIDTH
+from kvrm.neural.weights import Floats
 
 BATCH = 2048
 POOL = 1 << 14
@@ -31,23 +33,6 @@ BASELINE_STEPS, BASELINE_RATE = 20_000, 1e-2
 
 Report = Callable[[int, int, float], None]
 """Told at each evaluation: steps, cells that are wrong, least lead."""
-
-
-class Adam:
-    """Kingma and Ba, "Adam", 2015, with the paper's constants."""
-
-    def __init__(self, parameters: npt.NDArray[np.floating]) -> None:
-        self._parameters, self._step = parameters, 0
-        self._mean, self._square = np.zeros_like(parameters), np.zeros_like(parameters)
-
-    def step(self, gradient: npt.NDArray[np.floating], rate: float) -> None:
-        """Move the parameters."""
-        self._step += 1
-        self._mean += 0.1 * (gradient - self._mean)
-        self._square += 0.001 * (gradient * gradient - self._square)
-        mean = self._mean / (1 - 0.9**self._step)
-        square = self._square / (1 - 0.999**self._step)
-        self._parameters -= (rate * mean / (np.sqrt(square) + 1e-8)).astype(self._parameters.dtype)
 
 
 def train(seed: int, steps: int, report: Report) -> Floats:

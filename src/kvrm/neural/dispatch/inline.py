@@ -8,9 +8,9 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import Emitter
 from kvrm.isa.execution import Classes, Words
-from kvrm.neural.host import HostNetwork
-from kvrm.neural.network import Floats
-from kvrm.neural.staged import constants, emit_decision, emit_outputs
+from kvrm.neural.dispatch.host import HostNetwork
+from kvrm.neural.dispatch.staged import constants, emit_decision, emit_outputs
+from kvrm.neural.weights import Floats
 
 
 class InlineNetwork:

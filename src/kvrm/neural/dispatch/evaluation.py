@@ -22,8 +22,8 @@ from kvrm.isa.execution import (
     execution_of,
     words_of,
 )
-from kvrm.neural import baseline, network
-from kvrm.neural.host import HostNetwork
+from kvrm.neural.dispatch import baseline, network
+from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.policies import oracle, rule
 from kvrm.neural.weights import load
 

@@ -26,8 +26,9 @@ from kvrm.isa.execution import (
     execution_of,
     words_of,
 )
-from kvrm.neural.host import HostNetwork
-from kvrm.neural.network import COUNT, NAME, Floats, hash_of, inputs_of, layers_of
+from kvrm.neural.dispatch.host import HostNetwork
+from kvrm.neural.dispatch.network import COUNT, NAME, inputs_of, layers_of
+from kvrm.neural.weights import Floats, hash_of
 
 CHUNK = 1 << 14
 """Cells whose rounding errors are bounded at a time."""

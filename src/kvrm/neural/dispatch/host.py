@@ -14,8 +14,9 @@ from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
 from kvrm.isa.execution import Classes, Words
-from kvrm.neural.network import COUNT, Floats
-from kvrm.neural.staged import emit_decision, emit_outputs, loaded_again
+from kvrm.neural.dispatch.network import COUNT
+from kvrm.neural.dispatch.staged import emit_decision, emit_outputs, loaded_again
+from kvrm.neural.weights import Floats
 
 LANES = 16
 """Words at a time."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words
-from kvrm.neural.network import Floats
+from kvrm.neural.weights import Floats
 
 NAME = "dispatch-135"
 INPUTS, HIDDEN, OUTPUTS = 8, 8, len(Execution)

@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, Emitter, constant
 from kvrm.isa.execution import SIDE_BITS
-from kvrm.neural.network import SIZES, WIDTH, Floats, places
+from kvrm.neural.dispatch.network import SIZES, WIDTH, places
+from kvrm.neural.weights import Floats
 
 F32 = ir.FloatType()
 

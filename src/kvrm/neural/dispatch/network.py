@@ -7,16 +7,14 @@ It never sees the address of an instruction.
 
 from __future__ import annotations
 
-import hashlib
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import SIDE_BITS, Words
+from kvrm.neural.weights import Floats
 
-Floats = npt.NDArray[np.float32]
 Layer = tuple[Floats, Floats]
 
 NAME = "dispatch-10279"
@@ -62,8 +60,3 @@ def random_weights(seed: int) -> Floats:
     for weights, _ in layers_of(flat):
         weights[:] = rng.normal(0, np.sqrt(2 / weights.shape[1]), weights.shape)
     return flat
-
-
-def hash_of(flat: npt.NDArray[np.generic]) -> str:
-    """What names these parameters: SHA-256 of their bytes, little-endian."""
-    return hashlib.sha256(flat.astype(flat.dtype.newbyteorder("<")).tobytes()).hexdigest()

@@ -1,8 +1,8 @@
 """Dispatch-10,279 on a GPU: each of the 2^32 words evaluated, and compared with its class.
 
-The arithmetic is that of `kvrm.neural.staged`, so it gives the bits that the CPU gives. The parameters are
-constants of the code. A thread's words have their top byte in common, so the compiler takes what that
-chooses, and the sums that begin with it, out of the loop.
+The arithmetic is that of `kvrm.neural.dispatch.staged`, so it gives the bits that the CPU gives. The
+parameters are constants of the code. A thread's words have their top byte in common, so the compiler takes
+what that chooses, and the sums that begin with it, out of the loop.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from llvmlite import ir
 from kvrm.engine.emitter import I8, I32, I64, Emitter
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
-from kvrm.neural.network import Floats
-from kvrm.neural.staged import constants, emit_decision, emit_outputs
+from kvrm.neural.dispatch.staged import constants, emit_decision, emit_outputs
+from kvrm.neural.weights import Floats
 from kvrm.target.cuda.abi import pointer
 from kvrm.target.cuda.driver import Device
 from kvrm.target.cuda.kernel import LAYOUT, TRIPLE

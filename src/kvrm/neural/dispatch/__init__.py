@@ -1,0 +1,1 @@
+"""Which execution class a word belongs to."""
