@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
+from collections.abc import Callable
 
 import llvmlite.binding as llvm
 
+from kvrm import cache
 from kvrm.errors import UsageError
 
 STAGES = ("decode", "stage", "opt", "asm", "ptx")
@@ -92,6 +95,19 @@ class Loader:
         if not address:
             raise LookupError(name)
         return address
+
+
+def load_kept(name: str, text: Callable[[], str]) -> Loader:
+    """The code of a module, given as LLVM text, which is compiled once and kept on disk by that name."""
+    stamp = hashlib.blake2b(f"{cache.source_hash()} {fingerprint()}".encode(), digest_size=12).hexdigest()
+    path = cache.versioned_directory("modules", stamp) / f"{name}.o"
+    code = None if dumps() else cache.read_checked(path)
+    if code is None:
+        code = compile_object(text())
+        cache.write_checked(path, code)
+    loader = Loader()
+    loader.load(code)
+    return loader
 
 
 def fingerprint() -> str:

@@ -7,14 +7,12 @@ tell its class, looks for a decoder among those of that class only, and runs the
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from collections.abc import Callable, Set
 from time import perf_counter
 from typing import Any, Protocol
 
 from llvmlite import ir
 
-from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.exits import Exit, ExitKind
@@ -98,25 +96,11 @@ _LOOPS: dict[str, tuple[Any, native.Loader]] = {}
 def _compiled(policy: InlinePolicy) -> tuple[Any, native.Loader]:
     """The loop with this policy, and what keeps it."""
     if policy.name not in _LOOPS:
-        _LOOPS[policy.name] = _load(_code(policy))
+        loader = native.load_kept(f"inline-{policy.name}", lambda: _text(policy.emit))
+        words = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, *words)(loader.address("inline"))
+        _LOOPS[policy.name] = function, loader
     return _LOOPS[policy.name]
-
-
-def _load(code: bytes) -> tuple[Any, native.Loader]:
-    loader = native.Loader()
-    loader.load(code)
-    words = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *words)(loader.address("inline")), loader
-
-
-def _code(policy: InlinePolicy) -> bytes:
-    stamp = hashlib.blake2b(f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12)
-    path = cache.versioned_directory("networks", stamp.hexdigest()) / f"inline-{policy.name}.o"
-    code = None if native.dumps() else cache.read_checked(path)
-    if code is None:
-        code = native.compile_object(_text(policy.emit))
-        cache.write_checked(path, code)
-    return code
 
 
 def _c(value: int) -> ir.Constant:

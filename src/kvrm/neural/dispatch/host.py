@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
-from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
 from kvrm.isa.execution import Classes, Words
@@ -49,14 +47,7 @@ class HostNetwork:
 @functools.cache
 def _compiled() -> tuple[Any, native.Loader]:
     """The function, and what keeps it."""
-    stamp = hashlib.blake2b(f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12)
-    path = cache.versioned_directory("networks", stamp.hexdigest()) / "dispatch.o"
-    code = None if native.dumps() else cache.read_checked(path)
-    if code is None:
-        code = native.compile_object(_text())
-        cache.write_checked(path, code)
-    loader = native.Loader()
-    loader.load(code)
+    loader = native.load_kept("dispatch", _text)
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_uint64)(loader.address("decide"))
     return function, loader
 

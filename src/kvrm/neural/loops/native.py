@@ -8,11 +8,9 @@ and loaded registers as they must be. The words of a site are in `kvrm.neural.lo
 from __future__ import annotations
 
 import functools
-import hashlib
 
 from llvmlite import ir
 
-from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.emitter import I64, PTR
 from kvrm.engine.interpreter.abi import Function
@@ -32,14 +30,7 @@ MOST_STEP = 1 << 38
 @functools.cache
 def handler() -> tuple[int, native.Loader]:
     """The address of the handler that stands in the slot of a loop's head, and what keeps it."""
-    stamp = hashlib.blake2b(f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12)
-    path = cache.versioned_directory("networks", stamp.hexdigest()) / "loops.o"
-    code = None if native.dumps() else cache.read_checked(path)
-    if code is None:
-        code = native.compile_object(_text())
-        cache.write_checked(path, code)
-    loader = native.Loader()
-    loader.load(code)
+    loader = native.load_kept("loops", _text)
     return loader.address("skip_turns"), loader
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kvrm.neural import weights
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.neural.weights import Floats
@@ -64,12 +65,7 @@ Parts = dict[str, Floats]
 
 def parts_of(flat: Floats) -> Parts:
     """The arrays, views of COUNT parameters."""
-    parts, at = {}, 0
-    for name, shape in SHAPES.items():
-        size = int(np.prod(shape))
-        parts[name] = flat[at : at + size].reshape(shape)
-        at += size
-    return parts
+    return weights.parts_of(flat, SHAPES)
 
 
 def random_weights(seed: int) -> Floats:

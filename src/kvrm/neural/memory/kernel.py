@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import hashlib
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -21,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.emitter import I1, I64, PTR, Emitter
 
@@ -74,14 +72,7 @@ def _argument(value: Array | int) -> int:
 
 def _compiled(function: Callable[..., int], name: str) -> tuple[Any, native.Loader]:
     """The native function, and what keeps it."""
-    stamp = hashlib.blake2b(f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12)
-    path = cache.versioned_directory("networks", stamp.hexdigest()) / f"{name}.o"
-    code = None if native.dumps() else cache.read_checked(path)
-    if code is None:
-        code = native.compile_object(module_text(function, name))
-        cache.write_checked(path, code)
-    loader = native.Loader()
-    loader.load(code)
+    loader = native.load_kept(name, lambda: module_text(function, name))
     types = [ctypes.c_void_p if t is PTR else ctypes.c_int64 for t in _parameters(function)]
     return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(loader.address(name)), loader
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.neural import weights
 from kvrm.neural.memory.cache import LINE, LINE_SHIFT
 from kvrm.neural.memory.rewards import PAGES
 from kvrm.neural.memory.sites import CONFIGS, Policy, Questions, window_stride
@@ -44,12 +45,7 @@ Parts = dict[str, Floats]
 
 def parts_of(flat: Floats) -> Parts:
     """Views of COUNT parameters by name."""
-    parts, at = {}, 0
-    for name, shape in SHAPES.items():
-        size = int(np.prod(shape))
-        parts[name] = flat[at : at + size].reshape(shape)
-        at += size
-    return parts
+    return weights.parts_of(flat, SHAPES)
 
 
 def random_weights(seed: int) -> Floats:

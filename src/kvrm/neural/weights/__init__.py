@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -33,3 +35,13 @@ def load(name: str, count: int, directory: Path = SHIPPED) -> Floats:
 def hash_of(flat: npt.NDArray[np.generic]) -> str:
     """What names these parameters: SHA-256 of their bytes, little-endian."""
     return hashlib.sha256(flat.astype(flat.dtype.newbyteorder("<")).tobytes()).hexdigest()
+
+
+def parts_of(flat: Floats, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:
+    """Arrays of these shapes, by name: views of a flat array that has them one after the other."""
+    parts, at = {}, 0
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        parts[name] = flat[at : at + size].reshape(shape)
+        at += size
+    return parts
