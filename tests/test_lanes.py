@@ -147,8 +147,9 @@ def test_inputs_that_do_not_fit() -> None:
 
 def test_a_handler_that_another_thread_has_added_is_no_undefined_instruction() -> None:
     engine = kvrm.Machine(engine="interpreter")._engine
+    library().ensure_words([0, 0x91000400])
     engine.ready()
-    library()._refresh()
+    library().version += 1
     assert engine._new_handler(0x91000400) is None, "the tables are old: look again"
     engine.ready()
     assert engine._new_handler(0).kind is ExitKind.UNDEFINED

@@ -289,9 +289,13 @@ def variants_of(words: array[int]) -> set[Variant]:
     return out
 
 
-@functools.cache
 def library(recording: bool = False) -> Library:
     """The process's library, or the one whose handlers record."""
+    return _library(recording)
+
+
+@functools.cache
+def _library(recording: bool) -> Library:
     stamp = hashlib.blake2b(
         f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12
     ).hexdigest()
