@@ -17,8 +17,16 @@ from measure import mean, shown, table, write_results
 
 import kvrm
 
-PROGRAMS = ("tight", "strloop", "coremix", "sha256", "memops", "chase", "quick", "sieve")
-SCALE = "1000000"
+PROGRAMS = {
+    "tight": 10**9,
+    "strloop": 10**9,
+    "coremix": 10**6,
+    "sha256": 10**6,
+    "chase": 10**9,
+    "quick": 10**6,
+    "sieve": 10**6,
+}
+"""Scales at which they do not end before all is measured."""
 FIRST = 1_000_000
 """Instructions in which a program meets its code."""
 WAYS: dict[str | None, int] = {None: 100_000_000, "network": 100_000_000, "inline": 3_000_000}
@@ -29,7 +37,7 @@ def began(program: Path, policy: str | None) -> tuple[kvrm.Machine, float]:
     """A machine that has run FIRST instructions, and the CPU seconds that it took for them."""
     start = time.process_time()
     policies = {"dispatch": policy} if policy else {}
-    m = kvrm.Machine(program, args=[SCALE], engine="interpreter", policies=policies)
+    m = kvrm.Machine(program, args=[str(PROGRAMS[program.name])], engine="interpreter", policies=policies)
     m.run(max_instructions=FIRST)
     return m, time.process_time() - start
 
@@ -43,6 +51,7 @@ def rates(program: Path, rounds: int) -> dict[str, Any]:
             start = time.process_time()
             result = machine.run(max_instructions=WAYS[policy])
             found[policy].append(result.retired / (time.process_time() - start))
+            assert result.stop is kvrm.Stop.BUDGET, f"{program.name}: the scale is too small"
     return {
         policy or "none": {
             "rate": statistics.median(found[policy]),
