@@ -143,7 +143,9 @@ def skipping():
     return cs
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, PARTS))]
+)
 def test_random_words(part, skipping):
     rng = np.random.default_rng([SEED, part])
     bad: list[str] = []

@@ -21,6 +21,7 @@ from kvrm.neural.patterns.policies import Code, proposals
 from kvrm.neural.patterns.program import Program
 from kvrm.neural.patterns.starts import find_functions
 from kvrm.neural.patterns.symbols import name_functions
+from kvrm.neural.weights import hash_of
 
 STRLEN = [0xAA0003E1, 0x38401422, 0x35FFFFE2, 0xCB000020, 0xD1000400, 0xD65F03C0]
 ADRP, ADD, LDR, RET = 0x90000000, 0x91000000, 0xF9400000, 0xD65F03C0
@@ -209,8 +210,6 @@ def test_policies_that_ship(name: str, pattern_guest: Path) -> None:
 def test_weights_are_what_their_manifest_says() -> None:
     told = json.loads((policies.SHIPPED / f"{network.NAME}.json").read_text())
     flat = policies.load_weights(network.NAME, network.COUNT)
-    from kvrm.neural.dispatch.network import hash_of
-
     assert told["weights_sha256"] == hash_of(flat) and told["parameters"] == network.COUNT
     assert set(told["data"]["tests"]) == {"glibc", "musl", "dietlibc", "klibc", "picolibc"}
 
