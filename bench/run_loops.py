@@ -44,7 +44,7 @@ POOR = {
     "chase": 30_000_000,
     "coremix": 60_000,
     "quick": 20,
-    "mandel": 1_000,
+    "mandel": 150,
 }
 """Programs and their scales."""
 
