@@ -295,7 +295,4 @@ def test_dispatch_never_learns() -> None:
         from kvrm.cli.memory import run_learning
         from kvrm.cli.run import Options
 
-        options = Options(
-            engine=None, root=None, rw=None, features=None, max_instructions=None, env=[], fp_flags=False
-        )
-        run_learning(GUESTS / "hello", [], options, "dispatch", None, stats=False)
+        run_learning(GUESTS / "hello", [], Options(), "dispatch", None, stats=False)

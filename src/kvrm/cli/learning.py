@@ -122,15 +122,7 @@ def data_memory(
     from kvrm.cli.memory import record, show_page_misses
     from kvrm.cli.run import Options
 
-    options = Options(
-        engine=None,
-        root=root,
-        rw=None,
-        features=None,
-        max_instructions=max_instructions,
-        env=[],
-        fp_flags=False,
-    )
+    options = Options(root=root, max_instructions=max_instructions)
     if pages:
         return show_page_misses(program, args or [], options)
     return record(program, args or [], options, out, skip)

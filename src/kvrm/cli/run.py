@@ -20,13 +20,13 @@ from kvrm.isa.features import ALL, SETS
 class Options:
     """How a guest is run: the options that `kvrm run` and `kvrm profile` share."""
 
-    engine: str | None
-    root: Path | None
-    rw: Path | None
-    features: str | None
-    max_instructions: int | None
-    env: Sequence[str]
-    fp_flags: bool
+    engine: str | None = None
+    root: Path | None = None
+    rw: Path | None = None
+    features: str | None = None
+    max_instructions: int | None = None
+    env: Sequence[str] = ()
+    fp_flags: bool = False
     target: str | None = None
     policies: Sequence[str] = ()
 

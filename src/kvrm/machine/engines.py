@@ -34,6 +34,7 @@ DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") 
 }
 """What runs the lane of a machine on target "cuda"."""
 
+MEMORY_REFUSED = "a memory policy is for one lane on target cpu"
 RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
 """The interpreter whose memory accesses a policy is told of."""
 
@@ -72,12 +73,20 @@ def checked_features(features: str | Iterable[str] | None) -> frozenset[str]:
         raise UsageError(str(error)) from None
 
 
-def check_policies(policies: Mapping[str, Any], engine: str, target: str, lanes: bool) -> None:
+def check_policies_of_lanes(policies: Mapping[str, Any]) -> None:
+    """UsageError if lanes cannot have these policies."""
+    if "memory" in policies:
+        raise UsageError(MEMORY_REFUSED)
+    if hasattr(policies.get("dispatch"), "emit"):
+        raise UsageError("dispatch=inline is for one lane")
+
+
+def check_policies(policies: Mapping[str, Any], engine: str, target: str) -> None:
     """UsageError if a machine of this kind cannot have these policies."""
     if policies and engine != "interpreter":
         raise UsageError(f"a {next(iter(policies))} policy is for engine interpreter")
-    if "memory" in policies and (target != "cpu" or lanes):
-        raise UsageError("a memory policy is for one lane on target cpu")
+    if "memory" in policies and target != "cpu":
+        raise UsageError(MEMORY_REFUSED)
     if "loops" in policies and target != "cpu":
         raise UsageError("a loops policy is for target cpu")
 

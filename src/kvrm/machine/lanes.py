@@ -11,6 +11,7 @@ import numpy as np
 
 from kvrm.engine.lane_loop import BY_CODE, COUNTED, FINISHED, lane_loop
 from kvrm.errors import UsageError
+from kvrm.machine.engines import check_policies_of_lanes
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
 from kvrm.machine.lanes_worker import Job, Worker
@@ -53,8 +54,7 @@ class Lanes(Runner[LaneResults]):
             raise UsageError(f"lanes is {lanes!r}; it takes a number, at least 1")
         if machine._outside:
             raise UsageError(f"lanes cannot share {' and '.join(machine._outside)} outside the machine")
-        if hasattr(machine.policies.get("dispatch"), "emit"):
-            raise UsageError("dispatch=inline is for one lane")
+        check_policies_of_lanes(machine.policies)
         self._machine, self._count, self._fork = machine, lanes, snapshot
         self._breakpoints = set(machine.breakpoints) if snapshot else None
         self.registers = RegisterInputs(lanes)

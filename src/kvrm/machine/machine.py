@@ -125,7 +125,7 @@ class Machine:
         self.policies = named("kvrm.neural.policies:make_policies")(policies) if policies else {}
         self.engine = engine_name(engine or ("interpreter" if self.policies else None))
         self.target = target_name(target)
-        check_policies(self.policies, self.engine, self.target, lanes is not None)
+        check_policies(self.policies, self.engine, self.target)
         self.features = checked_features(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -435,8 +435,6 @@ class Machine:
         They share nothing that one of them could change, and this machine stays as it is.
         """
         self._solo.require_idle()
-        if "memory" in self.policies:
-            raise UsageError("a memory policy is for one lane on target cpu")
         made: Lanes = named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
         return made
 

@@ -295,15 +295,19 @@ class Interpreter:
         index, offset = divmod(ip - base, PAGE_BYTES)
         return (self._page_of[base + index * PAGE_BYTES] << 12) + offset // SLOT_PER_PC
 
-    def _predecode(self, pc: int) -> None:
-        """Give the page of `pc` its slots, all undecoded; GuestFault if it cannot be executed."""
+    def _require_code(self, pc: int) -> int:
+        """Go to `pc`, without its tag, which is returned; GuestFault if it cannot be executed."""
         self._state.pc = pc = untagged(pc)
         if pc & 3:
             raise AlignmentFault(pc, AccessKind.FETCH)
         if (pc >> 12) * 8 == NO_CODE:
             raise GuestFault(pc, AccessKind.FETCH, False)
         self._memory.resolve(pc, AccessKind.FETCH)
-        page = pc >> 12
+        return pc
+
+    def _predecode(self, pc: int) -> None:
+        """Give the page of `pc` its slots, all undecoded; GuestFault if it cannot be executed."""
+        page = self._require_code(pc) >> 12
         if page in self._slots:
             return
         base = self._slots[page] = self._take_slots(page)

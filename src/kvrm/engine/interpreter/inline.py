@@ -17,14 +17,14 @@ from kvrm.engine import native
 from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.abi import DECODER, Callee
-from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.engine import OUT_OF_BUDGET, SIMPLE, Interpreter
 from kvrm.engine.interpreter.memory import entry, host_address, page_table
 from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
 from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC, Reason
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, X_BIT, AccessKind, AlignmentFault, Memory, untagged
+from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory
 
 Emits = Callable[[Emitter, ir.Value], ir.Value]
 
@@ -62,8 +62,8 @@ class InlineInterpreter(Interpreter):
             if left.kind is not ExitKind.BUDGET:
                 return left
             if self._state.pc in breakpoints:
-                return Exit(ExitKind.BREAKPOINT)
-        return Exit(ExitKind.BUDGET)
+                return SIMPLE[Reason.BREAKPOINT]
+        return OUT_OF_BUDGET
 
     def _enter(self, budget: int) -> None:
         s = self._state
@@ -83,11 +83,8 @@ class InlineInterpreter(Interpreter):
         self.account.seconds += perf_counter() - began
 
     def _predecode(self, pc: int) -> None:
-        """Nothing is predecoded; GuestFault if the page cannot be executed."""
-        self._state.pc = pc = untagged(pc)
-        if pc & 3:
-            raise AlignmentFault(pc, AccessKind.FETCH)
-        self._memory.resolve(pc, AccessKind.FETCH)
+        """Nothing is predecoded; GuestFault if what is at `pc` cannot be executed."""
+        self._require_code(pc)
 
 
 _LOOPS: dict[str, tuple[Any, native.Loader]] = {}
@@ -162,7 +159,7 @@ def _fetch(e: Emitter, blocks: dict[str, ir.Block], state: ir.Value, pc: ir.Valu
     """The word at the pc; "lost" comes next where there is none, or where the host must look first."""
     e.position_at_end(blocks["fetch"])
     odd = e.and_(pc, _c(3))
-    tagged = e.lshr(pc, _c(39))
+    tagged = e.lshr(pc, _c(VA_BITS))
     e.cbranch(e.icmp_unsigned("!=", e.or_(odd, tagged), _c(0)), blocks["lost"], blocks["decode"])
     e.position_at_end(blocks["decode"])
     found = entry(e, page_table(e, state), pc, blocks["lost"])

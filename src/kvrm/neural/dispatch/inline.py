@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from llvmlite import ir
 
 from kvrm.engine.emitter import Emitter
 from kvrm.isa.execution import Classes, Words
 from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.dispatch.staged import constants, emit_decision, emit_outputs
-from kvrm.neural.weights import Floats
+from kvrm.neural.weights import Floats, hash_of
 
 
 class InlineNetwork:
@@ -18,7 +16,7 @@ class InlineNetwork:
 
     def __init__(self, flat: Floats) -> None:
         self._flat, self._host = flat, HostNetwork(flat)
-        self.name = hashlib.sha256(flat.tobytes()).hexdigest()[:24]
+        self.name = hash_of(flat)[:24]
 
     def __call__(self, words: Words) -> Classes:
         """Class of each word."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.isa.execution import CELLS, classes, words_of
+from kvrm.neural.activations import softmax
 from kvrm.neural.adam import Adam
 from kvrm.neural.dispatch import baseline, network
 from kvrm.neural.dispatch.host import HostNetwork
@@ -75,7 +76,7 @@ def gradient_of(flat: Floats, words: npt.NDArray[np.uint32], wanted: npt.NDArray
     for number, (weights, biases) in enumerate(layers):
         sums = values[-1] @ weights.T + biases
         values.append(sums if number == len(layers) - 1 else np.maximum(sums, 0))
-    error = _softmax(values.pop())
+    error = softmax(values.pop())
     error[np.arange(len(words)), wanted] -= 1
     error /= len(words)
     for number in reversed(range(len(layers))):
@@ -85,12 +86,6 @@ def gradient_of(flat: Floats, words: npt.NDArray[np.uint32], wanted: npt.NDArray
             error *= values[number] > 0
     _add_rows(network.embedding_of(gradient), words >> np.uint32(24), error[:, :WIDTH])
     return gradient
-
-
-def _softmax(outputs: Floats) -> Floats:
-    raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    share: Floats = raised / raised.sum(axis=1, keepdims=True)
-    return share
 
 
 def _add_rows(table: Floats, rows: npt.NDArray[np.uint32], values: Floats) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kvrm.neural import weights
+from kvrm.neural.activations import sigmoid
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.neural.weights import Floats
@@ -151,7 +152,7 @@ def _lstm(p: Parts, name: str, x: Floats, mask: Floats, kept: dict[str, Any]) ->
     out, steps = np.zeros((n, length, HIDDEN), x.dtype), []
     for t in order:
         gates = inputs[:, t] + h @ p[f"{name}.states"].T
-        i, f, o = (_sigmoid(gates[:, k * HIDDEN : (k + 1) * HIDDEN]) for k in (0, 1, 3))
+        i, f, o = (sigmoid(gates[:, k * HIDDEN : (k + 1) * HIDDEN]) for k in (0, 1, 3))
         g = np.tanh(gates[:, 2 * HIDDEN : 3 * HIDDEN])
         m = mask[:, t, None]
         new = f * c + i * g
@@ -161,11 +162,6 @@ def _lstm(p: Parts, name: str, x: Floats, mask: Floats, kept: dict[str, Any]) ->
         out[:, t] = h
     kept[name] = (x, steps)
     return out
-
-
-def _sigmoid(x: Floats) -> Floats:
-    share: Floats = (np.tanh(x / 2) + 1) * np.float32(0.5)
-    return share
 
 
 class Network:

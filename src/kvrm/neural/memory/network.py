@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.neural import weights
+from kvrm.neural.activations import sigmoid
 from kvrm.neural.memory.cache import LINE, LINE_SHIFT
 from kvrm.neural.memory.rewards import PAGES
 from kvrm.neural.memory.sites import CONFIGS, Policy, Questions, window_stride
@@ -119,12 +120,6 @@ def fields_of(words: npt.NDArray[np.uint32]) -> Floats:
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------
-
-
-def sigmoid(x: Floats) -> Floats:
-    """Logistic function."""
-    out: Floats = 0.5 * (np.tanh(0.5 * x) + 1)
-    return out
 
 
 def lstm(weights: Floats, bias: Floats, inputs: Floats) -> list[tuple[Floats, ...]]:

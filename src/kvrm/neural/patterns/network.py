@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.isa.a64 import definitions
+from kvrm.neural.activations import softmax
 from kvrm.neural.patterns.encoding import KINDS, Encoded
 from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.weights import Floats
@@ -189,10 +190,3 @@ def _portions(lengths: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]
     if len(lengths):
         group = np.cumsum(lengths) // AT_ONCE
         yield from np.split(np.arange(len(lengths)), np.flatnonzero(np.diff(group)) + 1)
-
-
-def softmax(outputs: Floats) -> Floats:
-    """Rows that sum to one."""
-    raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    share: Floats = raised / raised.sum(axis=1, keepdims=True)
-    return share

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.neural.activations import softmax
 from kvrm.neural.adam import Adam
 from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.patterns.network import (
@@ -27,7 +28,6 @@ from kvrm.neural.patterns.network import (
     parts_of,
     probabilities,
     random_weights,
-    softmax,
 )
 from kvrm.neural.weights import Floats
 
