@@ -18,7 +18,7 @@ from kvrm.errors import UsageError
 from kvrm.machine import state as layout
 from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
-from kvrm.machine.lanes_results import NOT_RUN, LaneResults
+from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
 from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
 from kvrm.machine.result import STOPS, Fault, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
@@ -180,24 +180,13 @@ class CudaLanes(Lanes):
                 met.add(Reason.CODE_WRITE)
         leave = met - {0, *ends, Reason.MEMORY, AWAY}
         whole = not leave and AWAY not in met and not job.kept
-
-        def room(array: npt.NDArray[T]) -> npt.NDArray[T]:
-            return array if whole else np.empty_like(array)
-
-        retired, pcs = room(out.retired), room(out.pc)
+        retired, pcs = _room(out.retired, whole), _room(out.pc, whole)
         lanes.outcome(retired, pcs)
         retired -= start
         self._send_away(job, leave, reasons, pcs)
         here = None if whole else reasons != AWAY
         out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
-        for name, kept in out.registers.items():
-            if words_of(name) == 1:
-                found = lanes.get(offset_of(name), room(kept))
-            else:
-                found = np.stack([lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))], axis=1)
-            out.registers[name] = merged(here, found, kept)
-        for span, rows in out.memory.items():
-            out.memory[span] = merged(here, lanes.memory(*span, room(rows)), rows)
+        self._fetch_kept(out, here)
         for reason, stop in ends.items():
             if reason in met:
                 out.stop[... if len(met) == 1 else reasons == reason] = stop.code
@@ -206,6 +195,18 @@ class CudaLanes(Lanes):
             out.exit_code[exited] = lanes.get(layout.ADDRESS)[exited]
         self._fetch_streams(job, here)
         self._stops = out.stop if here is None else np.where(here, out.stop, np.uint8(NOT_RUN))
+
+    def _fetch_kept(self, out: Outputs, here: Here) -> None:
+        """Fetch the registers and the memory that results have."""
+        lanes = self._device
+        for name, kept in out.registers.items():
+            if words_of(name) == 1:
+                found = lanes.get(offset_of(name), _room(kept, here is None))
+            else:
+                found = np.stack([lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))], axis=1)
+            out.registers[name] = merged(here, found, kept)
+        for span, rows in out.memory.items():
+            out.memory[span] = merged(here, lanes.memory(*span, _room(rows, here is None)), rows)
 
     def _send_away(self, job: Job, reasons: set[int], of: Bytes, pcs: Words) -> None:
         """Have the CPU go on with the lanes that stopped for one of these reasons."""
@@ -275,6 +276,11 @@ class CudaLanes(Lanes):
             stops[stop] = stops.get(stop, 0) + n
         finished = sum(stops.values()) or len(self) - self._going
         return Progress(running, len(self), finished, self._retired + on_cpu.retired, seconds, stops)
+
+
+def _room(array: npt.NDArray[T], whole: bool) -> npt.NDArray[T]:
+    """Where new values go: to the old ones' place if they are of all lanes."""
+    return array if whole else np.empty_like(array)
 
 
 def merged(here: Here, new: npt.NDArray[T], old: npt.NDArray[T]) -> npt.NDArray[T]:
