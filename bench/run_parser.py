@@ -178,17 +178,18 @@ def main() -> None:
         results = lanes.run()
         whole.append(time.perf_counter() - start)
         kernel.append(lanes.device_seconds)
-        wrong = [i for i, own in enumerate(expected) if not right(results.stdout[i], own)]
+        printed = list(results.stdout)
+        wrong = [i for i, own in enumerate(expected) if not right(printed[i], own)]
         if turn == 0:
             first = time.perf_counter() - began
             note(f"first run {first:.1f} s")
         elif shutil.which(options.qemu):
-            seconds, printed = with_qemu(options.qemu, options.program, lines, cores)
-            if not right(b"".join(printed), answers):
+            seconds, peers = with_qemu(options.qemu, options.program, lines, cores)
+            if not right(b"".join(peers), answers):
                 note("QEMU printed something else")
             peer.append(seconds)
         if wrong:
-            note(f"lanes {wrong[:5]} and more, {len(wrong)}, are wrong: {results.stdout[wrong[0]]!r}")
+            note(f"lanes {wrong[:5]} and more, {len(wrong)}, are wrong: {printed[wrong[0]]!r}")
         total += len(wrong)
     retired = int(results.retired.sum())
     found = {

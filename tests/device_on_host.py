@@ -82,6 +82,9 @@ class HostDevice:
         buffer.write(data)
         return buffer
 
+    def copied(self, array: Any) -> Any:
+        return np.array(array)
+
     def view(self, array: Any) -> HostBuffer:
         interface = array.__cuda_array_interface__
         buffer = HostBuffer(0)

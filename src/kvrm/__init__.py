@@ -13,6 +13,7 @@
 from kvrm.errors import HostError, KvrmError, ProgramError, UsageError
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Fault, Progress, Result, Stop
+from kvrm.machine.texts import Texts
 from kvrm.memory import Memory, Prot
 
 __version__ = "0.1.0"
@@ -28,5 +29,6 @@ __all__ = [
     "Prot",
     "Result",
     "Stop",
+    "Texts",
     "UsageError",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
 from kvrm.machine.lanes_worker import Job, Worker
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import Plan, Runner
+from kvrm.machine.texts import Texts, is_per_lane
 from kvrm.memory import Prot
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ class Lanes(Runner[LaneResults]):
         self._machine, self._count, self._fork = machine, lanes, snapshot
         self._breakpoints = set(machine.breakpoints) if snapshot else None
         self.registers = RegisterInputs(lanes)
-        self.memory = MemoryInputs(lanes, self.takes_device_arrays)
-        self._stdin: list[bytes] | None = None
+        self.memory = MemoryInputs(lanes, self._copied, self.takes_device_arrays)
+        self._stdin: Texts | None = None
         self._args: list[Sequence[str | bytes]] | None = None
         self._keep: tuple[str | slice, ...] = DEFAULT_KEEP
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
@@ -72,16 +73,35 @@ class Lanes(Runner[LaneResults]):
 
     # -- inputs ----------------------------------------------------------------------------------------------
     @property
-    def stdin(self) -> list[bytes] | None:
-        """What each lane still has to read from standard input; None: what the machine has."""
+    def stdin(self) -> Texts | None:
+        """What each lane still has to read from standard input; None: what the machine has.
+
+        It takes a list of bytes, `Texts`, or uint8 of shape (lanes, bytes). What is not on a GPU is copied.
+        """
         return self._stdin
 
     @stdin.setter
-    def stdin(self, values: Sequence[bytes] | None) -> None:
+    def stdin(self, values: Any) -> None:
         if values is not None:
             self._require_program("stdin")
-            values = checked_per_lane("stdin", values, self._count, bytes)
+            values = self._texts(values)
         self._stdin = values
+
+    def _texts(self, values: Any) -> Texts:
+        if not is_per_lane(values) or isinstance(values, list | tuple):
+            texts = Texts.of(checked_per_lane("stdin", values, self._count, bytes))
+        else:
+            texts = values if isinstance(values, Texts) else Texts(values)
+        if len(texts) != self._count:
+            raise UsageError(f"lanes.stdin takes {self._count} texts, one for each lane, not {len(texts)}")
+        if texts.on_device and not self.takes_device_arrays:
+            raise UsageError("lanes.stdin is on a GPU, and the machine's target is not cuda")
+        return texts.copied(self._copied)
+
+    @staticmethod
+    def _copied(array: Any) -> Any:
+        """A copy of what lanes are to begin with."""
+        return np.array(array)
 
     @property
     def args(self) -> list[Sequence[str | bytes]] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,10 @@ class MemoryInputs:
     Target "cuda" takes contiguous arrays with `__cuda_array_interface__` too, which are not copied.
     """
 
-    def __init__(self, lanes: int, takes_device_arrays: bool = False) -> None:
-        self._lanes, self._takes_device_arrays = lanes, takes_device_arrays
+    def __init__(
+        self, lanes: int, copied: Callable[[Any], npt.NDArray[Any]], takes_device_arrays: bool
+    ) -> None:
+        self._lanes, self._copied, self._takes_device_arrays = lanes, copied, takes_device_arrays
         self._ranges: dict[tuple[int, int], Any] = {}
 
     def __setitem__(self, key: slice, data: Any) -> None:
@@ -98,7 +100,7 @@ class MemoryInputs:
             raise UsageError(f"{where} has an array on a GPU, and the machine's target is not cuda")
         if given != shape or dtype != np.uint8 or not good:
             raise UsageError(f"{where} takes contiguous uint8 of shape {shape}, not {dtype} of {given}")
-        self._ranges[start, stop] = np.array(array) if there is None else array
+        self._ranges[start, stop] = self._copied(array) if there is None else array
 
     def __getitem__(self, key: slice) -> Any:
         span = span_of(key, "lanes.memory")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from kvrm.errors import UsageError
 from kvrm.machine.lanes_inputs import STREAMS, Words, flags_of, span_of, words_of
 from kvrm.machine.result import STOPS, Fault, Result, Stop
 from kvrm.machine.stops import SIGILL, SIGTRAP, Fields
+from kvrm.machine.texts import Texts
 from kvrm.memory import AccessKind
 
 Bytes = npt.NDArray[np.uint8]
@@ -43,7 +44,8 @@ class LaneResults:
     over all runs. `exit_code` is -1 and `signal`, `fault_kind` (an `AccessKind`) are 0 where there is none.
     `fault_mapped` tells whether anything was mapped at `fault_address`. `registers` has an array for each
     name in `lanes.keep`, of shape (lanes,), or (lanes, 2) for v registers, low words first. Of lanes that
-    have not begun, everything is 0. `seconds` is the wall time of the last run. Arrays are read-only.
+    have not begun, everything is 0. `stdout` and `stderr` are sequences of bytes, and arrays (`Texts`); empty
+    if they were not kept. `seconds` is the wall time of the last run. Arrays are read-only.
     """
 
     stop: Bytes
@@ -56,8 +58,8 @@ class LaneResults:
     fault_mapped: npt.NDArray[np.bool_]
     registers: dict[str, Words]
     memory: KeptMemory
-    stdout: list[bytes]
-    stderr: list[bytes]
+    stdout: Texts
+    stderr: Texts
     seconds: float
 
     def __len__(self) -> int:
@@ -119,7 +121,7 @@ class Outputs:
         ranges = [(s.start, s.stop) for s in keep if isinstance(s, slice)]
         self.memory = {(a, b): np.zeros((lanes, b - a), np.uint8) for a, b in ranges}
         empty = [b""] * lanes if program else []
-        self.streams = {name: empty.copy() if name in names else [] for name in STREAMS}
+        self.streams: dict[str, Any] = {name: empty.copy() if name in names else [] for name in STREAMS}
 
     def put(self, lane: int, outcome: Fields) -> None:
         """Store what `Machine._run_to` says of a lane, but for code, count and pc."""
@@ -158,10 +160,14 @@ class Outputs:
                 for name, values in self.registers.items()
             },
             memory=KeptMemory({span: _read_only(data) for span, data in self.memory.items()}),
-            stdout=list(self.streams["stdout"]),
-            stderr=list(self.streams["stderr"]),
+            stdout=_texts(self.streams["stdout"]),
+            stderr=_texts(self.streams["stderr"]),
             seconds=seconds,
         )
+
+
+def _texts(stream: Sequence[bytes]) -> Texts:
+    return stream if isinstance(stream, Texts) else Texts.of(stream)
 
 
 def _read_only(array: npt.NDArray[T]) -> npt.NDArray[T]:

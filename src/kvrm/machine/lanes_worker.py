@@ -41,6 +41,7 @@ from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
 from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at
+from kvrm.machine.texts import Texts
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
 
@@ -60,7 +61,7 @@ class Job:
     snapshot: MachineSnapshot
     registers: list[tuple[Words, int, int, int]]
     memory: list[tuple[int, Any]]
-    stdin: list[bytes] | None
+    stdin: Texts | None
     args: list[Sequence[str | bytes]] | None
     starts: set[int]
     readable: bool

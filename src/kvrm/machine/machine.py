@@ -36,6 +36,7 @@ from kvrm.machine.stops import (
     explain,
     explain_end,
 )
+from kvrm.machine.texts import is_per_lane
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Snapshot
 
@@ -87,7 +88,7 @@ class Machine:
 
     With `lanes` it stands for that many machines which start alike and are run together (docs/lanes.md):
     `lanes` has what differs between them, and `run` and `wait` give a `LaneResults`. `args` may then be a
-    list of lists and `stdin` a list of bytes, one for each lane.
+    list of lists, and `stdin` a list of bytes or an array, one for each lane (`Texts`).
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Machine:
         *,
         args: Sequence[str | bytes] | Sequence[Sequence[str | bytes]] = (),
         env: Mapping[str, str] | None = None,
-        stdin: bytes | BinaryIO | Sequence[bytes] | None = None,
+        stdin: Any = None,
         stdout: BinaryIO | None = None,
         stderr: BinaryIO | None = None,
         engine: str | None = None,
@@ -113,7 +114,7 @@ class Machine:
         args_of_lanes = stdin_of_lanes = None
         if args and not isinstance(args[0], str | bytes):
             args, args_of_lanes = (), args
-        if isinstance(stdin, list | tuple):
+        if is_per_lane(stdin):
             stdin, stdin_of_lanes = None, stdin
         if lanes is None and (args_of_lanes or stdin_of_lanes is not None):
             raise UsageError("a list for each lane is only for machines with lanes=")

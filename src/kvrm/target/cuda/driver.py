@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kvrm.errors import KvrmError
+from kvrm.target.cuda.locked import LockedMemory
 
 LOG_BYTES = 1 << 14
 
@@ -48,6 +49,7 @@ class Device:
         minor = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         self.arch = f"sm_{major}{minor}"
         self._context = context
+        self._locked = LockedMemory(self._lock, self._unlock)
 
     def _attribute(self, kind: Any) -> int:
         return int(self._call(self._cu.cuDeviceGetAttribute, kind, self._handle))
@@ -109,6 +111,18 @@ class Device:
         buffer = self.allocate(view.nbytes)
         buffer.write(view)
         return buffer
+
+    def copied(self, array: Any) -> Any:
+        """A copy of an array in the host's memory that is quick to upload."""
+        return self._locked.copied(array)
+
+    def _lock(self, size: int) -> int:
+        """The address of so many page-locked bytes; 0 if the host has none."""
+        status, address = self._cu.cuMemHostAlloc(size, 0)
+        return int(address) if status == self._cu.CUresult.CUDA_SUCCESS else 0
+
+    def _unlock(self, address: int) -> None:
+        self._call(self._cu.cuMemFreeHost, address)
 
     def view(self, array: Any) -> Buffer:
         """The bytes of an array in device memory that is somebody else's (`__cuda_array_interface__`)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_worker import Job
+from kvrm.machine.texts import Texts
 from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device, DeviceError
@@ -175,18 +175,16 @@ class DeviceLanes:
         self._launch(_by_words("collect", start, stop - start), start, stop - start, rows.address)
         return rows
 
-    def outputs(self, stream: int) -> list[bytes]:
+    def outputs(self, stream: int) -> Texts:
         """What each lane wrote to standard output (0) or error (1)."""
         lengths = self.get(8 * (Word.STDOUT + stream))
-        ends = np.cumsum(lengths)
-        if not ends[-1]:
-            return [b""] * self._lanes
-        self._column.write(ends - lengths)
-        together = self._gpu.allocate(int(ends[-1]))
-        self._launch("outputs", stream, self._column.address, together.address)
-        data = together.read(np.empty(together.size, np.uint8)).tobytes()
-        places = ends.tolist()
-        return [data[start:end] for start, end in pairwise([0, *places])]
+        texts = Texts(np.empty(int(lengths.sum()), np.uint8), lengths)
+        if len(texts.data):
+            self._column.write(texts.starts)
+            together = self._gpu.allocate(len(texts.data))
+            self._launch("outputs", stream, self._column.address, together.address)
+            together.read(texts.data)
+        return texts
 
     def entry(self, lane: int, address: int) -> tuple[bool, bool, bool]:
         """Whether an address is mapped in a lane, and may be read and written."""

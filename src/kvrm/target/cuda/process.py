@@ -27,6 +27,7 @@ from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_worker import Job
 from kvrm.machine.state import State
+from kvrm.machine.texts import Texts
 from kvrm.memory import PAGE, VA_BITS, Memory
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Device
@@ -131,10 +132,10 @@ class DeviceProcess:
         texts = job.stdin
         if texts is None:
             lengths, starts = np.full(lanes, len(self._rest), np.uint64), np.zeros(lanes, np.uint64)
+            self._input = self._gpu.upload(self._rest)
         else:
-            lengths = np.fromiter(map(len, texts), np.uint64, lanes)
-            starts = np.cumsum(lengths) - lengths
-        self._input = self._gpu.upload(self._rest if texts is None else b"".join(texts))
+            lengths, starts = texts.lengths, texts.starts
+            self._input = self._gpu.view(texts.data) if texts.on_device else self._gpu.upload(texts.data)
         self._starts = starts + np.uint64(self._input.address)
         yield Word.INPUT, self._starts
         yield Word.INPUT_END, self._starts + lengths
@@ -158,7 +159,7 @@ class DeviceProcess:
 
     def replay(self, job: Job, lane: int, words: Words, pc: int) -> tuple[Snapshot, bytes | None]:
         """What a worker needs to go on with a lane; `memory` is then mapped as the lane has it."""
-        self._process.begin(self._snapshot, job.stdin[lane] if job.stdin else None)
+        self._process.begin(self._snapshot, self._text(lane, job.stdin) if job.stdin else None)
         if job.args is not None:
             self._process.set_arguments(job.args[lane])
         same = all(words[word] == value for word, value in self._first(lane).items())
@@ -170,6 +171,10 @@ class DeviceProcess:
             if words[Word.RANDOM]:
                 process.random.getrandbits(32 * int(words[Word.RANDOM]))
         return self._process.saved()
+
+    def _text(self, lane: int, texts: Texts) -> bytes:
+        text = np.empty(int(texts.lengths[lane]), np.uint8)
+        return self._input.read(text, int(texts.starts[lane])).tobytes()  # type: ignore[no-any-return]
 
     def _first(self, lane: int) -> dict[int, int]:
         """The words that a lane begins with."""

@@ -8,7 +8,7 @@ changes, an instruction that only the reference runs - is taken to the CPU, wher
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
 from kvrm.machine.result import STOPS, Fault, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGSEGV
+from kvrm.machine.texts import Texts
 from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot, untagged
 from kvrm.target.cuda.abi import GROUP, NO_PAGE, PAGES_LEFT
 from kvrm.target.cuda.arrays import OnDevice, on_host
@@ -61,6 +62,11 @@ class CudaLanes(Lanes):
     """
 
     takes_device_arrays = True
+
+    @staticmethod
+    def _copied(array: Any) -> Any:
+        return device().copied(array)
+
     device_seconds = 0.0
     left_device = 0
 
@@ -100,7 +106,11 @@ class CudaLanes(Lanes):
 
     @staticmethod
     def _on_host(job: Job) -> Job:
-        return replace(job, memory=[(start, on_host(device(), array)) for start, array in job.memory])
+        """The job with all that lanes begin with in the host's memory."""
+        gpu, stdin = device(), job.stdin
+        if stdin is not None and stdin.on_device:
+            stdin = Texts(on_host(gpu, stdin.data), stdin.lengths)
+        return replace(job, stdin=stdin, memory=[(start, on_host(gpu, array)) for start, array in job.memory])
 
     @property
     def on_device(self) -> OnDevice:
@@ -224,10 +234,12 @@ class CudaLanes(Lanes):
         for stream, name in enumerate(STREAMS):
             if streams[name]:
                 before, found = (start.stdout, start.stderr)[stream], self._device.outputs(stream)
-                new = [before + text for text in found] if before else found
-                if here is not None:
-                    new = [n if h else o for h, n, o in zip(here.tolist(), new, streams[name], strict=True)]
-                streams[name] = new
+                if not before and here is None:
+                    streams[name] = found
+                    continue
+                whole = [True] * len(found) if here is None else here.tolist()
+                rows = zip(whole, found, streams[name], strict=True)
+                streams[name] = [before + new if h else old for h, new, old in rows]
 
     def _refused(self, lane: int, state: Words) -> bool:
         """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
