@@ -19,8 +19,8 @@ class Texts(Sequence[bytes]):
 
     `data` is uint8: of shape (bytes,), one text behind the other, each of `lengths[i]` bytes (uint64); or of
     shape (lanes, most), a row for each, of which the first `lengths[i]` bytes count, or all. It may be an
-    array in a GPU's memory (contiguous, `__cuda_array_interface__`), for lanes on target "cuda". As a sequence
-    it has `bytes`, and it equals any sequence of the same.
+    array in a GPU's memory (contiguous, `__cuda_array_interface__`), for lanes on target "cuda". As a
+    sequence it has `bytes`, and it equals any sequence of the same.
     """
 
     def __init__(self, data: Any, lengths: npt.ArrayLike | None = None) -> None:
