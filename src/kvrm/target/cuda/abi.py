@@ -215,7 +215,7 @@ class DeviceFunction(Function):
         e, budget = self.e, self.budget
         if cost:
             budget = e.sub(budget, ir.Constant(I64, cost))
-            with e.if_then(e.icmp_unsigned("==", budget, ir.Constant(I64, 0)), likely=False):
+            with e.if_then(e.icmp_unsigned("==", e.trunc(budget, I32), ir.Constant(I32, 0)), likely=False):
                 self._stop(Reason.BUDGET, number, budget, {})
         self._return(number, budget)
 

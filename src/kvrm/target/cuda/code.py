@@ -42,8 +42,9 @@ class Shape:
     registers: int
 
 
-INTERPRETED, ALONE, TOGETHER = Shape(128, 64), Shape(256, 128), Shape(512, 128)
-"""Without regions; with regions, each warp choosing by itself what it runs, or all of a block together."""
+INTERPRETED, ALONE, TOGETHER, LONE = Shape(128, 64), Shape(256, 128), Shape(512, 128), Shape(32, 255)
+"""Without regions; with regions, each warp choosing by itself what it runs, or all of a block together; for
+one lane."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
 LARGEST_CACHE = 512 << 20
@@ -57,7 +58,7 @@ class Code:
 
     Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so.
     `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`). Compiled code is cached on disk,
-    named by a hash of all that it depends on.
+    named by a hash of all that it depends on. `lone`: it is for one lane.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Code:
         regions: Sequence[Region] = (),
         breakpoints: frozenset[int] = frozenset(),
         dispatch: Policy | None = None,
+        lone: bool = False,
     ) -> None:
         self._gpu = gpu
         self._pages = sorted(pages)
@@ -79,17 +81,19 @@ class Code:
             if allocates(features, definition_of(v[0]).feature or "")
         ]
         self.regions = list(regions)
-        self._shape = (ALONE if fits(regions) else TOGETHER) if regions else INTERPRETED
+        self._lone = lone
+        self._shape = LONE if lone else (ALONE if fits(regions) else TOGETHER) if regions else INTERPRETED
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
         self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
-        self._shared = 8 * OWN_WORDS * self._shape.threads if regions else 0
+        self._shared = 8 * OWN_WORDS * self._shape.threads if regions or lone else 0
         self.kernels["run"].allow_shared(self._shared)
         self._loader = native.Loader()
         self._loader.load(host)
         words = [ctypes.c_uint64] * 5
         self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
-        self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS, SLOT), np.uint8)
+        # the last is loaded ahead, and never run
+        self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
         code = np.frombuffer(text, np.uint32).reshape(-1, PAGE // 4)
         which = self._variants_of(code)
         if dispatch is not None:
@@ -104,7 +108,7 @@ class Code:
 
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
-        parts = [native.fingerprint(), self._gpu.arch, self._shape.registers, self.variants]
+        parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants]
         stamp = repr([*parts, [region.key for region in self.regions]]).encode()
         name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
         path = cache.versioned_directory("cuda", cache.source_hash()) / name
@@ -113,7 +117,7 @@ class Code:
             what = f"{len(self.variants)} instruction handlers and {len(self.regions)} regions"
             log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
             began = time.perf_counter()
-            staged = kernel.stage(self.variants, self.regions)
+            staged = kernel.stage(self.variants, self.regions, self._lone)
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
             cubin = self._gpu.compile(ptx, self._shape.registers)

@@ -101,7 +101,9 @@ class DeviceEngine(Interpreter):
             current = [r for r in self._device_regions if _is_current(r, pages)]
             breakpoints = frozenset(self._breaks)
             policy = None if self._dispatch is None else self._dispatch.policy
-            self._device_code = Code(self._gpu, pages, self._features, current, breakpoints, policy)
+            self._device_code = Code(
+                self._gpu, pages, self._features, current, breakpoints, policy, lone=True
+            )
         return self._device_code
 
     def _new_handler(self, word: int) -> Exit | None:
