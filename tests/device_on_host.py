@@ -85,6 +85,9 @@ class HostDevice:
     def copied(self, array: Any) -> Any:
         return np.array(array)
 
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return np.zeros(shape, dtype)
+
     def view(self, array: Any) -> HostBuffer:
         interface = array.__cuda_array_interface__
         buffer = HostBuffer(0)

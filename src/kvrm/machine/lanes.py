@@ -103,6 +103,11 @@ class Lanes(Runner[LaneResults]):
         """A copy of what lanes are to begin with."""
         return np.array(array)
 
+    @staticmethod
+    def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+        """Room for results."""
+        return np.zeros(shape, dtype)
+
     @property
     def args(self) -> list[Sequence[str | bytes]] | None:
         """The arguments of each lane; only for a program that has not run yet. None: the machine's."""
@@ -172,7 +177,7 @@ class Lanes(Runner[LaneResults]):
             args=self._args,
             starts=set(self.registers["pc"].tolist()) if "pc" in self.registers else {snapshot.state[1]},
             readable=all(prot & Prot.R for span in kept for prot in protections[span]),
-            outputs=Outputs(self._count, self._keep, self._machine._process is not None),
+            outputs=Outputs(self._count, self._keep, self._machine._process is not None, self._zeros),
             kept={},
             cancel=self._cancel,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -100,16 +100,18 @@ class LaneResults:
 class Outputs:
     """The arrays while they are filled; worker threads write to elements of different lanes.
 
-    `results` shows them, so whoever goes on filling them calls `go_on` first.
+    `results` shows them, so whoever goes on filling them calls `go_on` first. `zeros` makes the large ones.
     """
 
-    def __init__(self, lanes: int, keep: Sequence[str | slice], program: bool) -> None:
+    def __init__(
+        self, lanes: int, keep: Sequence[str | slice], program: bool, zeros: Callable[..., Any] = np.zeros
+    ) -> None:
         self.stop = np.full(lanes, NOT_RUN, np.uint8)
-        self.retired = np.zeros(lanes, np.uint64)
-        self.pc = np.zeros(lanes, np.uint64)
+        self.retired: Words = zeros((lanes,), np.uint64)
+        self.pc: Words = zeros((lanes,), np.uint64)
         self.exit_code = np.full(lanes, -1, np.int16)
         self.signal = np.zeros(lanes, np.uint8)
-        self.fault_address = np.zeros(lanes, np.uint64)
+        self.fault_address: Words = zeros((lanes,), np.uint64)
         self.fault_kind = np.zeros(lanes, np.uint8)
         self.fault_mapped = np.zeros(lanes, np.bool_)
         names = [name for name in keep if isinstance(name, str)]
@@ -117,9 +119,11 @@ class Outputs:
         for name in names:
             if name not in STREAMS:
                 shape = (lanes, 2) if words_of(name) == 2 else (lanes,)
-                self.registers[name] = np.zeros(shape, np.uint64)
+                self.registers[name] = zeros(shape, np.uint64)
         ranges = [(s.start, s.stop) for s in keep if isinstance(s, slice)]
-        self.memory = {(a, b): np.zeros((lanes, b - a), np.uint8) for a, b in ranges}
+        self.memory: dict[tuple[int, int], Bytes] = {}
+        for start, stop in ranges:
+            self.memory[start, stop] = zeros((lanes, stop - start), np.uint8)
         empty = [b""] * lanes if program else []
         self.streams: dict[str, Any] = {name: empty.copy() if name in names else [] for name in STREAMS}
 

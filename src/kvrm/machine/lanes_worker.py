@@ -194,10 +194,10 @@ class Worker:
             rows += [(array.ctypes.data + i, size, offset_of(name) + i) for i in range(0, size, 8)]
         self._set_rows(Word.KEPT, rows)
         collected = []
-        for (start, stop), array in out.memory.items():
+        for (start, stop), rows_of in out.memory.items():
             for address, done, size in pieces(start, stop):
                 entry = self._memory.table_address + 8 * (address // PAGE)
-                collected.append((array.ctypes.data + done, stop - start, entry, address % PAGE, size))
+                collected.append((rows_of.ctypes.data + done, stop - start, entry, address % PAGE, size))
         self._set_rows(Word.COLLECTED, collected)
 
     def _tidy(self) -> None:

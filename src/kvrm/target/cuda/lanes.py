@@ -43,7 +43,8 @@ class DeviceLanes:
         self._padded = groups * GROUP
         self._tables = gpu.allocate(image.table.nbytes * groups)
         self.states = gpu.allocate(self._padded * LANE_WORDS * 8)
-        self._column = gpu.allocate(self._padded * 8)
+        self._column = gpu.allocate(max(self._padded, LANE_WORDS) * 8)
+        self._rows = gpu.allocate(0)
         self._counters = gpu.allocate(24)
         self._outcome = gpu.allocate(self._padded * 17)
         self._params = gpu.allocate(8 * len(Param))
@@ -71,8 +72,8 @@ class DeviceLanes:
         words[PAGES_LEFT // 8] = self._image.pages_left
         for word, value in (self._process.words if self._process else {}).items():
             words[word] = value
-        base = self._gpu.upload(words)
-        self._launch("begin", base.address, 0, 0)
+        self._column.write(words)
+        self._launch("begin", self._column.address, 0, 0)
         for word, values in self._process.inputs(job, self._lanes) if self._process else ():
             self.put(8 * word, values)
         for array, first, step, offset in job.registers:
@@ -181,7 +182,7 @@ class DeviceLanes:
         texts = Texts(np.empty(int(lengths.sum()), np.uint8), lengths)
         if len(texts.data):
             self._column.write(texts.starts)
-            together = self._gpu.allocate(len(texts.data))
+            together = self._room_for(len(texts.data))
             self._launch("outputs", stream, self._column.address, together.address)
             together.read(texts.data)
         return texts
@@ -212,7 +213,7 @@ class DeviceLanes:
     @property
     def device_bytes(self) -> int:
         """Device memory that the lanes have: state, tables, pages, and buffers of system calls."""
-        buffers = (self.states, self._tables, self._column, self._outcome)
+        buffers = (self.states, self._tables, self._column, self._outcome, self._rows)
         own = sum(buffer.size for buffer in buffers) + self._pool.size
         return own + (self._process.size if self._process else 0)
 
@@ -223,9 +224,18 @@ class DeviceLanes:
     def _launch(self, name: str, *arguments: int) -> None:
         self._code.kernels[name].launch(self._blocks, THREADS, [self._params.address, *arguments])
 
+    def _room_for(self, size: int) -> Buffer:
+        """A buffer of at least so many bytes, the same each time if it is large enough."""
+        if self._rows.size < size:
+            self._rows = self._gpu.allocate(size)
+        return self._rows
+
     def _put_rows(self, address: int, rows: Any) -> None:
-        here = isinstance(rows, np.ndarray)
-        buffer = self._gpu.upload(np.ascontiguousarray(rows)) if here else self._gpu.view(rows)
+        if isinstance(rows, np.ndarray):
+            buffer = self._room_for(rows.nbytes)
+            buffer.write(np.ascontiguousarray(rows))
+        else:
+            buffer = self._gpu.view(rows)
         name = _by_words("put", address, rows.shape[1])
         self._launch(name, address, rows.shape[1], buffer.address)
         while self._refused_for_want_of_pages(0):

@@ -1,8 +1,9 @@
-"""Copies of what lanes begin with in page-locked host memory, from where the device fetches it quickest."""
+"""Arrays in page-locked host memory, which the device fetches and fills quickest."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,14 +26,24 @@ class LockedMemory:
 
     def copied(self, array: npt.NDArray[Any]) -> Any:
         """A contiguous copy."""
-        address = self._take(array.nbytes)
-        if not address:
-            return np.array(array, order="C")
-        block = (ctypes.c_uint8 * array.nbytes).from_address(address)
-        weakref.finalize(block, self._give_back, array.nbytes, address).atexit = False
-        copy = np.frombuffer(memoryview(block), array.dtype).reshape(array.shape)
+        copy = self._empty(array.shape, array.dtype)
         copy[...] = array
         return copy
+
+    def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
+        """An array of zeros."""
+        array = self._empty(shape, np.dtype(dtype))
+        array[...] = 0
+        return array
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        size = math.prod(shape) * dtype.itemsize
+        address = self._take(size)
+        if not address:
+            return np.empty(shape, dtype)
+        block = (ctypes.c_uint8 * size).from_address(address)
+        weakref.finalize(block, self._give_back, size, address).atexit = False
+        return np.frombuffer(memoryview(block), dtype).reshape(shape)
 
     def _take(self, size: int) -> int:
         if not size:

@@ -67,6 +67,10 @@ class CudaLanes(Lanes):
     def _copied(array: Any) -> Any:
         return device().copied(array)
 
+    @staticmethod
+    def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+        return device().zeros(shape, dtype)
+
     device_seconds = 0.0
     left_device = 0
 
