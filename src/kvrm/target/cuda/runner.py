@@ -104,7 +104,9 @@ class CudaLanes(Lanes):
         if not interprets:
             regions = find_regions(self._machine, self._on_host(job), PROFILED, breakpoints)
         policy = self._machine.policies.get("dispatch")
-        self._code = Code(gpu, image.code, self._machine.features, regions, breakpoints, policy)
+        self._code = Code(
+            gpu, image.code, self._machine.features, regions, breakpoints, policy, lone=len(self) == 1
+        )
         self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job), job
         self._slices = Slices(SLICE_SECONDS)
 
