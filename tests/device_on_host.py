@@ -85,8 +85,8 @@ class HostDevice:
     def copied(self, array: Any) -> Any:
         return np.array(array)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return np.zeros(shape, dtype)
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return np.full(shape, 0xA5, dtype)
 
     def view(self, array: Any) -> HostBuffer:
         interface = array.__cuda_array_interface__

@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=64, help="definitions in one kernel")
     options = parser.parse_args()
     per_definition = 20
-    each = max(1, options.cases // (per_definition * len(definitions)))
+    each = -(-options.cases // (per_definition * len(definitions)))
     total, wrong = 0, []
     for number, words in enumerate(batches(options.seed, per_definition, options.at_once)):
         wrong += differences(words, each, options.seed + number)

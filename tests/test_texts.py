@@ -127,6 +127,6 @@ def test_locked_memory_is_used_again_and_bounded() -> None:
     assert len(kept) == 3 and (again == data).all()
     locked._bytes += MOST
     assert (locked.copied(data[1:]) == data[1:]).all() and len(kept) == 1
-    assert locked.copied(data[:0]).shape == (0, 100) and not locked.zeros((3, 2), np.uint16).any()
+    assert locked.copied(data[:0]).shape == (0, 100) and locked.empty((3, 2), np.uint16).shape == (3, 2)
     nothing = LockedMemory(lambda size: 0, kept.__delitem__)
     assert (nothing.copied(data) == data).all() and nothing._bytes == 0

@@ -103,10 +103,8 @@ class Lanes(Runner[LaneResults]):
         """A copy of what lanes are to begin with."""
         return np.array(array)
 
-    @staticmethod
-    def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
-        """Room for results."""
-        return np.zeros(shape, dtype)
+    _empty: Callable[..., Any] | None = None
+    """Makes room for results; None: they begin with zeros."""
 
     @property
     def args(self) -> list[Sequence[str | bytes]] | None:
@@ -177,7 +175,7 @@ class Lanes(Runner[LaneResults]):
             args=self._args,
             starts=set(self.registers["pc"].tolist()) if "pc" in self.registers else {snapshot.state[1]},
             readable=all(prot & Prot.R for span in kept for prot in protections[span]),
-            outputs=Outputs(self._count, self._keep, self._machine._process is not None, self._zeros),
+            outputs=Outputs(self._count, self._keep, self._machine._process is not None, self._empty),
             kept={},
             cancel=self._cancel,
         )

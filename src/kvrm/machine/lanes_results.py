@@ -100,18 +100,25 @@ class LaneResults:
 class Outputs:
     """The arrays while they are filled; worker threads write to elements of different lanes.
 
-    `results` shows them, so whoever goes on filling them calls `go_on` first. `zeros` makes the large ones.
+    `results` shows them, so whoever goes on filling them calls `go_on` first. `empty` makes the large ones,
+    which somebody fills; without it, or after `require_zeros`, they begin with zeros.
     """
 
     def __init__(
-        self, lanes: int, keep: Sequence[str | slice], program: bool, zeros: Callable[..., Any] = np.zeros
+        self,
+        lanes: int,
+        keep: Sequence[str | slice],
+        program: bool,
+        empty: Callable[[tuple[int, ...], npt.DTypeLike], Any] | None = None,
     ) -> None:
+        self._undefined, large = empty is not None, empty or np.zeros
         self.stop = np.full(lanes, NOT_RUN, np.uint8)
-        self.retired: Words = zeros((lanes,), np.uint64)
-        self.pc: Words = zeros((lanes,), np.uint64)
+        self.retired: Words = large((lanes,), np.uint64)
+        self.retired[...] = 0
+        self.pc: Words = large((lanes,), np.uint64)
         self.exit_code = np.full(lanes, -1, np.int16)
         self.signal = np.zeros(lanes, np.uint8)
-        self.fault_address: Words = zeros((lanes,), np.uint64)
+        self.fault_address = np.zeros(lanes, np.uint64)
         self.fault_kind = np.zeros(lanes, np.uint8)
         self.fault_mapped = np.zeros(lanes, np.bool_)
         names = [name for name in keep if isinstance(name, str)]
@@ -119,13 +126,20 @@ class Outputs:
         for name in names:
             if name not in STREAMS:
                 shape = (lanes, 2) if words_of(name) == 2 else (lanes,)
-                self.registers[name] = zeros(shape, np.uint64)
-        ranges = [(s.start, s.stop) for s in keep if isinstance(s, slice)]
+                self.registers[name] = large(shape, np.uint64)
         self.memory: dict[tuple[int, int], Bytes] = {}
-        for start, stop in ranges:
-            self.memory[start, stop] = zeros((lanes, stop - start), np.uint8)
-        empty = [b""] * lanes if program else []
-        self.streams: dict[str, Any] = {name: empty.copy() if name in names else [] for name in STREAMS}
+        for span in (s for s in keep if isinstance(s, slice)):
+            self.memory[span.start, span.stop] = large((lanes, span.stop - span.start), np.uint8)
+        nothing = [b""] * lanes if program else []
+        self.streams: dict[str, Any] = {name: nothing.copy() if name in names else [] for name in STREAMS}
+
+    def require_zeros(self) -> None:
+        """Lanes that have not begun have zeros."""
+        if self._undefined:
+            large: list[Any] = [self.pc, *self.registers.values(), *self.memory.values()]
+            for array in large:
+                array[...] = 0
+        self._undefined = False
 
     def put(self, lane: int, outcome: Fields) -> None:
         """Store what `Machine._run_to` says of a lane, but for code, count and pc."""
@@ -148,8 +162,10 @@ class Outputs:
         """What there is; lanes that have not begun count as `unfinished`."""
         stop = np.where(self.stop == NOT_RUN, np.uint8(unfinished.code), self.stop)
         signal = self.signal.copy()
-        signal[stop == Stop.BRK.code] = SIGTRAP
-        signal[stop == Stop.UNDEFINED.code] = SIGILL
+        for reason, number in ((Stop.BRK, SIGTRAP), (Stop.UNDEFINED, SIGILL)):
+            of_reason = stop == reason.code
+            if of_reason.any():
+                signal[of_reason] = number
         return LaneResults(
             stop=stop,
             retired=_read_only(self.retired),

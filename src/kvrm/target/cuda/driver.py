@@ -116,9 +116,9 @@ class Device:
         """A copy of an array in the host's memory that is quick to upload."""
         return self._locked.copied(array)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Zeros in the host's memory, to which it is quick to copy."""
-        return self._locked.zeros(shape, dtype)
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array in the host's memory, to which it is quick to copy."""
+        return self._locked.empty(shape, dtype)
 
     def _lock(self, size: int) -> int:
         """The address of so many page-locked bytes; 0 if the host has none."""

@@ -26,18 +26,13 @@ class LockedMemory:
 
     def copied(self, array: npt.NDArray[Any]) -> Any:
         """A contiguous copy."""
-        copy = self._empty(array.shape, array.dtype)
+        copy = self.empty(array.shape, array.dtype)
         copy[...] = array
         return copy
 
-    def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
-        """An array of zeros."""
-        array = self._empty(shape, np.dtype(dtype))
-        array[...] = 0
-        return array
-
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        size = math.prod(shape) * dtype.itemsize
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Any:
+        """An array of anything."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         address = self._take(size)
         if not address:
             return np.empty(shape, dtype)

@@ -68,8 +68,8 @@ class CudaLanes(Lanes):
         return device().copied(array)
 
     @staticmethod
-    def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
-        return device().zeros(shape, dtype)
+    def _empty(shape: tuple[int, ...], dtype: Any) -> Any:
+        return device().empty(shape, dtype)
 
     device_seconds = 0.0
     left_device = 0
@@ -151,6 +151,7 @@ class CudaLanes(Lanes):
             here = False
         if not here:
             self._of, self.left_device = None, len(self)
+            job.outputs.require_zeros()
             self._job = self._on_host(job)
             return super()._run(plan)
         self._retired, left, self.device_seconds = 0, plan.budget, 0.0
