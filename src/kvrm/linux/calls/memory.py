@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _VA_END: Final = 1 << VA_BITS
 _REGIONS_LIMIT: Final = 65530
-_FILE_LIMIT: Final = 1 << 30
+FILE_LIMIT: Final = 1 << 30
 """Most bytes of files that a guest may have mapped: the host holds a copy of each mapping."""
 _MOVE_BLOCK: Final = 1 << 20
 _HEAP: Final = "[heap]"
@@ -27,7 +27,7 @@ def brk(process: Process, address: int) -> int:
     memory, old = process.memory, process.heap_end
     if not process.heap_start <= address <= _VA_END - PAGE:
         return old
-    old_page, new_page = _page_up(old), _page_up(address)
+    old_page, new_page = page_up(old), page_up(address)
     if new_page < old_page:
         memory.unmap(new_page, old_page - new_page)
     elif new_page > old_page:
@@ -44,12 +44,12 @@ def mmap(process: Process, address: int, length: int, prot: int, flags: int, fd:
         raise Failure(Errno.EINVAL)
     if length == 0 or offset % PAGE:
         raise Failure(Errno.EINVAL)
-    length = _page_up(length)
+    length = page_up(length)
     file = None if flags & abi.MAP_ANONYMOUS else _mappable(process, fd, prot, flags)
     if length > _VA_END or _crowded(process):
         raise Failure(Errno.ENOMEM)
     start = _place(process, address, length, flags)
-    backing = _image_of(process, file, length, offset) if file is not None else None
+    backing = image_of(process, file, length, offset) if file is not None else None
     name = file.path.decode(errors="surrogateescape") if file is not None else ""
     process.memory.map(start, length, _prot(prot), backing, name=name)
     return start
@@ -80,7 +80,7 @@ def mremap(process: Process, old: int, old_length: int, new_length: int, flags: 
     if old % PAGE or new_length == 0 or old_length == 0:
         raise Failure(Errno.EINVAL)
     start, end = _range(old, old_length, Errno.EFAULT)
-    new_length = _page_up(new_length)
+    new_length = page_up(new_length)
     if new_length > _VA_END:
         raise Failure(Errno.ENOMEM)
     if flags & abi.MREMAP_FIXED:
@@ -141,7 +141,8 @@ def msync(process: Process, address: int, length: int, flags: int) -> int:
     return 0
 
 
-def _page_up(address: int) -> int:
+def page_up(address: int) -> int:
+    """The address, or that of the next page if it is inside one."""
     return (address + PAGE - 1) & -PAGE
 
 
@@ -153,7 +154,7 @@ def _range(address: int, length: int, beyond: Errno = Errno.EINVAL) -> tuple[int
     """The pages of a range: EINVAL if it starts inside a page, `beyond` if it leaves the address space."""
     if address % PAGE:
         raise Failure(Errno.EINVAL)
-    end = address + _page_up(length)
+    end = address + page_up(length)
     if end > _VA_END:
         raise Failure(beyond)
     return address, end
@@ -200,13 +201,16 @@ def _mappable(process: Process, fd: int, prot: int, flags: int) -> OpenFile | No
     return file
 
 
-def _image_of(process: Process, file: OpenFile, length: int, offset: int) -> Image:
-    """A copy of the part of a file that is mapped."""
+def file_bytes(process: Process) -> int:
+    """Bytes of files in mappings."""
+    backings = (region.backing for region in process.memory.regions() if region.backing)
+    return sum({id(backing): backing.size for backing in backings}.values())
+
+
+def image_of(process: Process, file: OpenFile, length: int, offset: int) -> Image:
+    """A copy of the part of a file that is mapped; ENOMEM if that is too much."""
     size = max(0, min(length, file.stat().size - offset))
-    mapped = {
-        id(region.backing): region.backing.size for region in process.memory.regions() if region.backing
-    }
-    if sum(mapped.values()) + size > _FILE_LIMIT:
+    if file_bytes(process) + size > FILE_LIMIT:
         raise Failure(Errno.ENOMEM)
     return Image(file.pread(size, offset) if size else b"", file.path.decode(errors="surrogateescape"))
 

@@ -16,12 +16,15 @@ import numpy as np
 
 from kvrm.errors import UsageError
 from kvrm.linux import abi, layout
+from kvrm.linux.calls.memory import image_of, page_up
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.open_file import Descriptor, GuestFile, OpenFile
 from kvrm.linux.files.opening import open_path
 from kvrm.linux.files.paths import resolve
+from kvrm.linux.loader import MMAP_LOW, MMAP_TOP
 from kvrm.linux.process import Process
 from kvrm.machine.lanes_inputs import Words
+from kvrm.memory import Image
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.layout import (
@@ -82,6 +85,7 @@ class KnownFiles:
         self.asked = gpu.allocate(8 * (1 + QUESTION_WORDS * QUESTIONS), zero=True)
         self._answers: dict[Question, Known] = {}
         self._contents: list[Buffer] = []
+        self._images: dict[tuple[int, ...], Image] = {}
 
     @property
     def size(self) -> int:
@@ -120,6 +124,7 @@ class KnownFiles:
 
     def look_again(self) -> None:
         """Before lanes begin again: the host's files may have changed."""
+        self._images.clear()
         answers = self._look(self._answers, MOST)
         if answers != self._answers:
             self._answers, self._contents = {}, []
@@ -141,8 +146,25 @@ class KnownFiles:
             if word:
                 process.descriptors[fd] = Descriptor(files[word & _LOW], bool(word >> 32))
 
+    def map_again(self, process: Process, nth: int, arguments: list[int]) -> int:
+        """The `nth` call of a lane, an mmap with a file's word in place of the descriptor.
+
+        Lanes that do the same share the host's copy of the file, as there may be many of them.
+        """
+        _, length, prot, _, word, offset = arguments
+        memory, key = process.memory, (nth, length, word, offset)
+        if key not in self._images:
+            self._images[key] = image_of(process, self._opened(process, word), page_up(length), offset)
+        start, image = memory.find_free(length, low=MMAP_LOW, high=MMAP_TOP), self._images[key]
+        assert start is not None
+        memory.map(start, page_up(length), prot & abi.PROT_RWX, image, name=image.name)
+        return start
+
     def _opened(self, process: Process, word: int) -> OpenFile:
-        _, name = [*self._answers][(word & _LOW) - 1]
+        """The file of a lane's word; `process` is as lanes begin, or has the word of none that it had."""
+        ask, name = [*self._answers][(word & _LOW) - 1]
+        if ask == Ask.INHERITED:
+            return process.file(int(name))
         try:
             return open_path(process, process.cwd, name, word >> 32, 0)
         except (Failure, OSError):
@@ -163,7 +185,9 @@ class KnownFiles:
     def _add(self, answers: dict[Question, Known]) -> None:
         for question, known in answers.items():
             self._answers[question] = known
-            self._contents.append(self._gpu.upload(known.content))
+            # whole pages, so that lanes can map them
+            whole = known.content.ljust(page_up(len(known.content)), b"\0")
+            self._contents.append(self._gpu.upload(whole))
             row = np.zeros(ANSWER_WORDS, np.uint64)
             row[Answer.RESULT] = known.result & layout.U64
             row[Answer.CONTENT], row[Answer.SIZE] = self._contents[-1].address, len(known.content)

@@ -15,6 +15,7 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I8, I64, PTR, Emitter
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno
+from kvrm.memory import Prot
 from kvrm.target.cuda.abi import Param, Word, pointer
 from kvrm.target.cuda.layout import (
     ANSWER_WORDS,
@@ -237,6 +238,21 @@ def _rest(c: Call, file: ir.Value, offset: ir.Value) -> tuple[ir.Value, ir.Value
     content, size = (e.load_at(answer, 8 * word, I64) for word in (Answer.CONTENT, Answer.SIZE))
     inside = e.select(c.below(offset, size), offset, size)
     return e.add(content, inside), e.add(content, size)
+
+
+def mappable(
+    c: Call, fd: ir.Value, offset: ir.Value, length: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """For mmap a file's word, where its bytes from an offset on are, and how many there are in a length."""
+    e, kind, flags = c.e, c.stream(fd), c.x(3, "u")
+    shared = e.not_(c.equal(e.and_(flags, const(abi.MAP_TYPE)), abi.MAP_PRIVATE))
+    to_write = e.and_(shared, c.has(c.x(2), Prot.W))
+    c.fail_if(e.or_(to_write, e.not_(c.below(kind, Stream.STDOUT))), Errno.EACCES)
+    c.fail_if(c.equal(kind, Stream.INPUT), Errno.ENODEV)
+    file = c.open_file(fd)
+    start, end = _rest(c, file, offset)
+    left = e.sub(end, start)
+    return c.get(Word.OPENED, file), start, e.select(c.below(left, length), left, length)
 
 
 def _take(c: Call, at: ir.Value, end: ir.Value, address: ir.Value, size: ir.Value) -> None:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from kvrm.engine.emitter import I64
 from kvrm.linux import abi
+from kvrm.linux.calls.memory import FILE_LIMIT
+from kvrm.linux.errno import Errno
 from kvrm.linux.loader import MMAP_TOP
 from kvrm.memory import PAGE, VA_BITS, Prot
+from kvrm.target.cuda import linux_files
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.layout import Fixed
-from kvrm.target.cuda.resident import (
-    KEEP,
-    LARGEST,
-    MAP,
-    NUMBERS,
-    SOME_CODE,
-    SOME_HOLE,
-    SOME_MAPPED,
-    SOME_OTHER,
-    Call,
-    const,
-)
+from kvrm.target.cuda.ranges import KEEP, MAP, SOME_CODE, SOME_HOLE, SOME_MAPPED, SOME_OTHER
+from kvrm.target.cuda.resident import LARGEST, NUMBERS, Call, const
+
+NOTHING = const(0), const(0)
+"""Device address and bytes of a file that memory shows which is none."""
 
 
 def brk(c: Call) -> None:
@@ -35,32 +32,54 @@ def brk(c: Call) -> None:
     found = c.examine(start, end)
     c.refuse_if(c.has(found, SOME_OTHER | SOME_CODE))
     c.ret_if(e.and_(grows, c.has(found, SOME_MAPPED)), old)
-    c.change(start, end, e.select(grows, const(Prot.R | Prot.W | MAP), const(0)))
+    with e.if_else(grows) as (larger, smaller):
+        with larger:
+            c.show(start, end, const(Prot.R | Prot.W | MAP), *NOTHING)
+        with smaller:
+            c.change(start, end, 0)
     c.put(Word.HEAP_END, address)
     c.log(NUMBERS["brk"], address)
     c.ret(address)
 
 
 def mmap(c: Call) -> None:
-    """New memory below all other: where it goes unless there is a hole that is large enough."""
-    e, length, flags = c.e, c.x(1), c.x(3, "u")
-    kind = abi.MAP_TYPE | abi.MAP_ANONYMOUS | abi.MAP_FIXED | abi.MAP_FIXED_NOREPLACE
-    c.refuse_unless(c.equal(e.and_(flags, const(kind)), abi.MAP_PRIVATE | abi.MAP_ANONYMOUS))
-    c.refuse_if(e.or_(c.has(c.x(0), -1), c.has(c.x(5), PAGE - 1)))
-    c.refuse_unless(c.below(e.sub(length, const(1)), LARGEST))
+    """New memory or a file below all other: where it goes unless there is a hole that is large enough."""
+    e, prot, flags = c.e, c.x(2), c.x(3, "u")
+    kind = e.sub(e.and_(flags, const(abi.MAP_TYPE)), const(abi.MAP_SHARED))
+    unknown = e.not_(c.below(kind, abi.MAP_SHARED_VALIDATE))
+    c.fail_if(e.or_(unknown, e.or_(c.equal(c.x(1), 0), c.has(c.x(5), PAGE - 1))), Errno.EINVAL)
+    c.refuse_if(e.or_(c.has(c.x(0), -1), c.has(flags, abi.MAP_FIXED | abi.MAP_FIXED_NOREPLACE)))
+    c.refuse_unless(c.below(e.sub(c.x(1), const(1)), LARGEST))
     c.require_room_in_log()
-    length, end = _page_up(c, length), c.get(Word.LOWEST)
-    c.refuse_unless(c.below(c.get(Word.HOLES), length))
+    length, end = _page_up(c, c.x(1)), c.get(Word.LOWEST)
+    file, content, size = _what(c, length)
+    in_files = e.add(c.get(Word.FILE_BYTES), size)
+    c.refuse_unless(e.and_(c.below(c.get(Word.HOLES), length), c.below(in_files, FILE_LIMIT + 1)))
     start = e.sub(end, length)
     c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
-    c.change(start, end, e.or_(e.and_(c.x(2), const(Prot.R | Prot.W)), const(MAP)))
+    c.show(start, end, e.or_(e.and_(prot, const(Prot.R | Prot.W)), const(MAP)), content, size)
     c.put(Word.LOWEST, start)
-    c.log(NUMBERS["mmap"], start)
+    c.put(Word.FILE_BYTES, in_files)
+    c.log(NUMBERS["mmap"], start, *(c.x(i) for i in range(4)), file, c.x(5))
     c.ret(start)
 
 
+def _what(c: Call, length: ir.Value) -> list[ir.Value]:
+    """What mmap maps: the lane's word of the file in place of the descriptor, device address, and bytes."""
+    e, parts = c.e, [c.local(1) for _ in range(3)]
+
+    def be(*values: ir.Value) -> None:
+        for part, value in zip(parts, values, strict=True):
+            e.store(value, part)
+
+    be(c.x(4), *NOTHING)
+    with e.if_then(e.not_(c.has(c.x(3), abi.MAP_ANONYMOUS))):
+        be(*linux_files.mappable(c, c.x(4, "i"), c.x(5), length))
+    return [e.load(part, typ=I64) for part in parts]
+
+
 def munmap(c: Call) -> None:
-    """Remove mappings that can be put back: memory that was zeros before it was written."""
+    """Remove mappings that can be put back: memory that was zeros or a file before it was written."""
     e = c.e
     start, end = _range(c)
     lowest = c.get(Word.LOWEST)

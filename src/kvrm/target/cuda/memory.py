@@ -1,9 +1,10 @@
 """Guest memory on the device: entries for groups, pages that are shared until written, interleaved copies.
 
 An entry is 32 bytes: address of the shared page, address of the slab (0: none yet), and four masks of 32
-bits, one bit for each lane: may read, may write, is mapped, has its own copy. Two low bits of the first word
+bits, one bit for each lane: may read, may write, is mapped, has its own copy. Four low bits of the first word
 are marks: PRIVATE if the lanes began with a private page there, so that own copies of it do not count against
-their limits, and CODE if it is executable. A slab has the 32 copies of a page interleaved by 8-byte words.
+their limits, CODE if it is executable, FILE if it is of a file that a lane has mapped, and UNSURE while that
+is not settled (`kvrm.target.cuda.ranges`). A slab has the 32 copies of a page interleaved by 8-byte words.
 
 The entry of an address is found through ROOT, which all groups share: which *chunk* of the group's table, 512
 entries, its 2 MiB have. Chunk 0 is empty, so an address that nothing is mapped at needs no test of its own.
@@ -20,7 +21,7 @@ from kvrm.target.cuda.abi import PAGES_LEFT, Param, pointer
 
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
-PRIVATE, CODE, ADDRESS = 1, 2, -4
+PRIVATE, CODE, FILE, UNSURE, ADDRESS = 1, 2, 4, 8, -16
 """Marks in its first word, and the bits of the address."""
 CHUNK = 512
 """Entries of a chunk."""

@@ -59,6 +59,7 @@ class OneLane:
         read, write = bool(permissions & R_BIT), bool(permissions & W_BIT)
         if (entry["read"], entry["write"], entry["shared"]) != (read, write, self._places[page]):
             entry["read"], entry["write"], entry["shared"] = read, write, self._places[page]
+            entry["mapped"] = True
             self._changed.add(self._index(page) // CHUNK)
 
     def unmap(self, first: int, last: int) -> None:

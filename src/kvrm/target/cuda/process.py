@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kvrm.errors import HostError
 from kvrm.linux import abi, layout
 from kvrm.linux.abi import NSIG
+from kvrm.linux.calls.memory import file_bytes
 from kvrm.linux.calls.process import UNAME
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.nodes import Symlink
@@ -115,6 +116,7 @@ class DeviceProcess:
             Word.HEAP_END: process.heap_end,
             Word.LOWEST: lowest,
             Word.HOLES: holes,
+            Word.FILE_BYTES: file_bytes(process),
         }
 
     @property
@@ -183,12 +185,15 @@ class DeviceProcess:
     def _repeat_calls(self, process: Process, lane: int, count: int, pc: int) -> None:
         records = np.empty((count, RECORD // 8), np.uint64)
         self._log.read(records, lane * RECORDS * RECORD)
-        for record in records:
+        for nth, record in enumerate(records):
             call, expected = TABLE[int(record[0])], int(record[1])
             if call.name == "rt_sigaction":
                 process.signals.actions[int(record[2])] = Action(*record[3:7].tolist())
                 continue
-            result = call.handler(process, *call.decode(record[2:].tobytes())) & U64
+            if call.name == "mmap" and not int(record[5]) & abi.MAP_ANONYMOUS:
+                result = self.files.map_again(process, nth, record[2:].tolist())
+            else:
+                result = call.handler(process, *call.decode(record[2:].tobytes())) & U64
             if result != expected:
                 raise HostError(
                     f"{call.name} gave {expected:#x} on the device and {result:#x} on the CPU",

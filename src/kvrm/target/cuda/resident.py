@@ -20,9 +20,11 @@ from kvrm.linux.process import EPOCH
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
+from kvrm.target.cuda import ranges
 from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, pointer
 from kvrm.target.cuda.layout import ANSWER_WORDS, ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
-from kvrm.target.cuda.memory import CODE, MAPPED, OWN, READ, SHARED, WRITE, Access, local_words, slow_function
+from kvrm.target.cuda.memory import local_words, slow_function
+from kvrm.target.cuda.ranges import SOME_FIXED
 from kvrm.target.cuda.transfer import Thread
 
 NUMBERS = {row.name: number for number, row in TABLE.items()}
@@ -36,10 +38,6 @@ LARGEST = 1 << 26
 """Bytes of the largest range of addresses that a call changes here."""
 BUILDS = ir.FunctionType(I64, [PTR, PTR, I64, I64])
 """Arguments: state, general registers, parameters, instructions retired."""
-SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED = (1 << i for i in range(5))
-"""Bits of what pages are: mapped, not mapped, not zeros before they are written, code, not writable."""
-MAP, KEEP = 4, 8
-"""Bits of what pages become, besides those of `Prot`: mapped; what was written to them stays."""
 
 
 def const(value: int) -> ir.Constant:
@@ -211,7 +209,7 @@ class Call:
         """What the pages of a range are: SOME_..."""
         self.refuse_if(self.e.or_(self.below(const(1 << VA_BITS), end), self.below(end, start)))
         self.refuse_unless(self.below(self.e.sub(end, start), LARGEST + 1))
-        return self.e.call(_examine(self.fn.module), [self.block, start, end])
+        return self.e.call(ranges.examine(self.fn.module), [self.block, start, end])
 
     def require_writable(self, address: ir.Value, size: ir.Value) -> None:
         """Refused unless the guest may write all of a range."""
@@ -224,9 +222,21 @@ class Call:
     def change(self, start: ir.Value, end: ir.Value, become: ir.Value | int) -> None:
         """Set what the pages of a range are: bits of `Prot`, MAP and KEEP."""
         become = const(become) if isinstance(become, int) else become
-        self.e.call(
-            _change(self.fn.module), [self.block, start, end, become, self.e.at(self.state, PAGES_LEFT)]
-        )
+        self.e.call(ranges.change(self.fn.module), [self.block, start, end, become, self._pages_left])
+
+    def show(
+        self, start: ir.Value, end: ir.Value, become: ir.Value, content: ir.Value, size: ir.Value
+    ) -> None:
+        """The same of pages that are not mapped. They show `size` bytes from a device address on, then zeros.
+
+        Refused if one of them shows something else to another lane.
+        """
+        arguments = [self.block, start, end, become, self._pages_left, content, size]
+        self.refuse_unless(self.e.call(ranges.show(self.fn.module), arguments))
+
+    @property
+    def _pages_left(self) -> ir.Value:
+        return self.e.at(self.state, PAGES_LEFT)
 
     # -- descriptors -----------------------------------------------------------------------------------------
     def open_file(self, fd: ir.Value) -> ir.Value:
@@ -315,73 +325,3 @@ def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function
     e.store(result, c.registers)
     e.ret(const(DONE))
     return c.fn
-
-
-def _examine(module: ir.Module) -> ir.Function:
-    """`examine(params, start, end)`: what the pages of a range are."""
-    if "examine" in module.globals:
-        return module.globals["examine"]
-    fn, e, t, a = _range_function(module, "examine", I64, [I64, I64, I64])
-    _, start, end = fn.args
-    process = pointer(e, e.load_at(t.params, 8 * Param.PROCESS, I64))
-    zeros = e.load_at(process, 8 * Fixed.ZEROS, I64)
-    found = local_words(e, 1)
-    e.store(const(0), found)
-    with _pages(e, start, end) as page:
-        entry = a.entry(e.shl(page, const(12)))
-        mapped, writable = (a.bit(e.load_at(entry, at, I32)) for at in (MAPPED, WRITE))
-        shared = e.load_at(entry, SHARED, I64)
-        other = e.icmp_unsigned("!=", shared, zeros)
-        is_code = e.icmp_unsigned("!=", e.and_(shared, const(CODE)), const(0))
-        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable))
-        bits = e.load(found, typ=I64)
-        for i, test in enumerate(tests):
-            bits = e.or_(bits, e.shl(e.zext(test, I64), const(i)))
-        e.store(bits, found)
-    e.ret(e.load(found, typ=I64))
-    return fn
-
-
-def _change(module: ir.Module) -> ir.Function:
-    """`change(params, start, end, become, left)`: set the lane's bits in the entries of a range.
-
-    It may have as many more pages (the word at `left`) as it had copies there.
-    """
-    if "change" in module.globals:
-        return module.globals["change"]
-    fn, e, t, a = _range_function(module, "change", ir.VoidType(), [I64] * 4 + [PTR])
-    _, start, end, become, left = fn.args
-    lane = e.trunc(t.lane, I32)
-    bit = e.shl(ir.Constant(I32, 1), lane)
-    with _pages(e, start, end) as page:
-        entry = a.entry(e.shl(page, const(12)))
-        # other lanes of the group change their bits at the same time
-        for i, mask in enumerate((READ, WRITE, MAPPED)):
-            on = e.and_(e.trunc(e.lshr(become, const(i)), I32), ir.Constant(I32, 1))
-            e.atomic_rmw("and", e.at(entry, mask), e.not_(bit), "monotonic")
-            e.atomic_rmw("or", e.at(entry, mask), e.shl(on, lane), "monotonic")
-        drop = e.icmp_unsigned("==", e.and_(become, const(KEEP)), const(0))
-        with e.if_then(drop):
-            before = e.atomic_rmw("and", e.at(entry, OWN), e.not_(bit), "monotonic")
-            e.store(e.add(e.load(left, typ=I64), e.zext(a.bit(before), I64)), left)
-    e.ret_void()
-    return fn
-
-
-def _range_function(
-    module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type]
-) -> tuple[ir.Function, Emitter, Thread, Access]:
-    fn = ir.Function(module, ir.FunctionType(result, arguments), name)
-    fn.linkage = "internal"
-    fn.attributes.add("noinline")
-    e = Emitter(fn.append_basic_block("entry"))
-    t = Thread(e, fn.args[0])
-    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
-    return fn, e, t, Access(e, root, pointer(e, t.table), t.lane)
-
-
-@contextmanager
-def _pages(e: Emitter, start: ir.Value, end: ir.Value) -> Iterator[ir.Value]:
-    first = e.lshr(start, const(12))
-    with e.repeat(e.sub(e.lshr(end, const(12)), first)) as i:
-        yield e.add(first, i)

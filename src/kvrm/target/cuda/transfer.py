@@ -24,7 +24,7 @@ from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
 from kvrm.target.cuda.abi import GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word, pointer
 from kvrm.target.cuda.layout import Fixed
-from kvrm.target.cuda.memory import OWN, SHARED, Access, offset_of, own_function
+from kvrm.target.cuda.memory import MAPPED, OWN, Access, offset_of, own_function
 
 
 def _c(value: int) -> ir.Constant:
@@ -156,7 +156,7 @@ def _collect(
     with _steps(e, length, t) as i:
         at = e.add(address, i)
         entry = a.entry(at)
-        mapped = e.icmp_unsigned("!=", e.load_at(entry, SHARED, I64), _c(0))
+        mapped = a.bit(e.load_at(entry, MAPPED, I32))
         read, zero, step = (e.append_basic_block(n) for n in ("read", "zero", "step"))
         e.cbranch(mapped, read, zero)
         e.position_at_end(read)
