@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,10 @@ KEEP = (*(f"x{i}" for i in range(31)), "sp", "nzcv", "v0", "stdout", "stderr")
 READ, WRITE, EXECUTE = 1, 2, 4
 ANONYMOUS = 0x22
 PAGE = 4096
+HERE = -100
+"""The current directory, in place of a descriptor."""
+PATH = 60_000
+"""Where in the program's scratch memory paths are."""
 
 Op = tuple[str, *tuple[int, ...]]
 Away = list[tuple[int, str]]
@@ -46,6 +51,17 @@ def mapping(length: int, prot: int = READ | WRITE) -> Op:
     return "mmap", 0, length, prot, ANONYMOUS, -1, 0
 
 
+def path(name: str | bytes) -> list[Op | bytes]:
+    """Have the path at PATH."""
+    text = os.fsencode(name) + b"\0"
+    return [("read", 0, scratch(PATH), len(text)), text]
+
+
+def opening(name: str | bytes, flags: int = 0, at: int = HERE) -> list[Op | bytes]:
+    """Open a file."""
+    return [*path(name), ("openat", at, scratch(PATH), flags, 0)]
+
+
 def run(target: str, program: Path, budgets: tuple[int | None, ...] = (None,), **options: Any) -> Any:
     """The results of lanes, one for each input."""
     lanes = options.pop("lanes", None) or len(options["stdin"])
@@ -73,3 +89,26 @@ def alike(a: Any, b: Any) -> Any:
     for name in a.registers:
         assert a.registers[name].tolist() == b.registers[name].tolist(), name
     return b
+
+
+def lanes(calls: Path, *ops: list[Op | bytes], **options: Any) -> Any:
+    """Lanes with these operations, on the device as on the CPU."""
+    return same(calls, stdin=[script(o) for o in ops], **options)
+
+
+def begun(calls: Path, ops: list[Op | bytes], target: str) -> kvrm.Machine:
+    """A machine that has done some operations, none of which writes."""
+    m = kvrm.Machine(calls, stdin=script(ops) + bytes(56), target=target)
+    while len(m.run(max_instructions=20).stdout) < 8 * sum(not isinstance(op, bytes) for op in ops):
+        pass
+    return m
+
+
+def forks(calls: Path, before: list[Op | bytes], *after: list[Op | bytes]) -> Any:
+    """Lanes that fork from a machine that has done some operations, on the device as on the CPU."""
+    done = []
+    for target in ("cpu", "cuda"):
+        lanes = begun(calls, before, target).fork(len(after))
+        lanes.stdin, lanes.keep = [script(ops) for ops in after], KEEP
+        done.append(lanes.run())
+    return alike(*done)

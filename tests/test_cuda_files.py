@@ -11,16 +11,32 @@ from typing import Any
 import pytest
 
 import kvrm
-from cuda_tools import KEEP, PAGE, Away, Op, alike, mapping, result, same, scratch, script
+from cuda_tools import (
+    HERE,
+    KEEP,
+    PAGE,
+    PATH,
+    Away,
+    Op,
+    alike,
+    begun,
+    forks,
+    lanes,
+    mapping,
+    opening,
+    path,
+    result,
+    same,
+    scratch,
+    script,
+)
 from kvrm import Stop
 from kvrm.target.cuda import files, layout
 
 pytestmark = pytest.mark.usefixtures("place")
 
-HERE = -100
-"""The current directory, in place of a descriptor."""
-PATH, DATA = 60_000, 1000
-"""Where in the program's scratch memory paths and data are."""
+DATA = 1000
+"""Where in the program's scratch memory data are."""
 CLOEXEC, LARGE, CREATE, NOCTTY, DIRECTORY = 0o2000000, 0o400000, 0o100, 0o400, 0o40000
 EXCLUSIVE, NONBLOCK, NOFOLLOW = 0o200, 0o4000, 0o100000
 SET, CURRENT, END = range(3)
@@ -42,26 +58,11 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
-def path(name: str | bytes) -> list[Op | bytes]:
-    """Have the path at PATH."""
-    text = os.fsencode(name) + b"\0"
-    return [("read", 0, scratch(PATH), len(text)), text]
-
-
-def opening(name: str | bytes, flags: int = 0, at: int = HERE) -> list[Op | bytes]:
-    return [*path(name), ("openat", at, scratch(PATH), flags, 0)]
-
-
 def status(name: str | bytes, flags: int = 0, at: int = HERE) -> list[Op | bytes]:
     return [*path(name), ("newfstatat", at, scratch(PATH), scratch(DATA), flags), SHOW]
 
 
 SHOW: Op = ("write", 1, scratch(DATA), 1500)
-
-
-def lanes(calls: Path, *ops: list[Op | bytes], **options: Any) -> Any:
-    """Lanes with these operations, on the device as on the CPU."""
-    return same(calls, stdin=[script(o) for o in ops], **options)
 
 
 USE: list[Op | bytes] = [
@@ -304,7 +305,7 @@ ELSEWHERE: dict[str, list[Op | bytes]] = {
     "another copy beyond": [("fcntl", 5, 0, 16)],
     "a copy before all": [("dup3", 3, -1, 0)],
     "a status flag": [("fcntl", 3, 4, NONBLOCK)],
-    "a mapping": [("mmap", 0, PAGE, 1, 2, 3, 0), ("load", result(len(BEFORE) // 2))],
+    "a mapping at an address": [("mmap", 1 << 30, PAGE, 1, 2, 3, 0), ("load", 1 << 30)],
     "from an offset": [("store", scratch(DATA), 9), ("sendfile", 1, 3, scratch(DATA), 5)],
     "status of the directory": [*path(""), ("newfstatat", HERE, scratch(PATH), scratch(DATA), 0x1000)],
     "no offsets": [("pread64", 0, scratch(DATA), 1, 0)],
@@ -374,24 +375,6 @@ def test_files_that_change_between_runs(calls: Path, work: Path, away: Away) -> 
     assert len(set(found)) == 3 and found[2] == found[3] and not away
 
 
-def begun(calls: Path, ops: list[Op | bytes], target: str) -> kvrm.Machine:
-    """A machine that has done some operations, none of which writes."""
-    m = kvrm.Machine(calls, stdin=script(ops) + bytes(56), target=target)
-    while len(m.run(max_instructions=20).stdout) < 8 * sum(not isinstance(op, bytes) for op in ops):
-        pass
-    return m
-
-
-def forks(calls: Path, before: list[Op | bytes], *after: list[Op | bytes]) -> Any:
-    """Lanes that fork from a machine that has done some operations, on the device as on the CPU."""
-    done = []
-    for target in ("cpu", "cuda"):
-        lanes = begun(calls, before, target).fork(len(after))
-        lanes.stdin, lanes.keep = [script(ops) for ops in after], KEEP
-        done.append(lanes.run())
-    return alike(*done)
-
-
 def test_files_that_lanes_begin_with(calls: Path, work: Path, away: Away) -> None:
     """They go on where the machine was, also on the CPU; what it wrote is what they read."""
     changed = [*opening("other", 1), ("write", 5, scratch(DATA), 30), ("close", 5)]
@@ -411,10 +394,10 @@ def test_files_that_lanes_begin_with_and_that_grow(
     machines = [begun(calls, before, target).fork(2) for target in ("cpu", "cuda")]
     for size, gone in ((100, 0), (150, 0), (201, 2)):
         (work / "other").write_bytes(b"x" * size)
-        for lanes in machines:
-            lanes.reset()
-            lanes.stdin, lanes.keep = [script(ops), script(ops)], KEEP
-        alike(*(lanes.run() for lanes in machines))
+        for machine in machines:
+            machine.reset()
+            machine.stdin, machine.keep = [script(ops), script(ops)], KEEP
+        alike(*(machine.run() for machine in machines))
         assert len(away) == gone
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _VA_END: Final = 1 << VA_BITS
 _REGIONS_LIMIT: Final = 65530
-FILE_LIMIT: Final = 1 << 30
+_FILE_LIMIT: Final = 1 << 30
 """Most bytes of files that a guest may have mapped: the host holds a copy of each mapping."""
 _MOVE_BLOCK: Final = 1 << 20
 _HEAP: Final = "[heap]"
@@ -201,16 +201,16 @@ def _mappable(process: Process, fd: int, prot: int, flags: int) -> OpenFile | No
     return file
 
 
-def file_bytes(process: Process) -> int:
-    """Bytes of files in mappings."""
+def file_room(process: Process) -> int:
+    """How many more bytes of files it may map."""
     backings = (region.backing for region in process.memory.regions() if region.backing)
-    return sum({id(backing): backing.size for backing in backings}.values())
+    return _FILE_LIMIT - sum({id(backing): backing.size for backing in backings}.values())
 
 
 def image_of(process: Process, file: OpenFile, length: int, offset: int) -> Image:
     """A copy of the part of a file that is mapped; ENOMEM if that is too much."""
     size = max(0, min(length, file.stat().size - offset))
-    if file_bytes(process) + size > FILE_LIMIT:
+    if size > file_room(process):
         raise Failure(Errno.ENOMEM)
     return Image(file.pread(size, offset) if size else b"", file.path.decode(errors="surrogateescape"))
 

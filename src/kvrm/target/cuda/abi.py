@@ -69,7 +69,7 @@ class Word(IntEnum):
     HEAP_END = auto()
     LOWEST = auto()  # where mappings begin that have no large hole between them
     HOLES = auto()  # bytes of the holes above it: an upper bound
-    FILE_BYTES = auto()  # in mappings of files: an upper bound
+    FILE_ROOM = auto()  # bytes of files that it may map: a lower bound
     LOGGED = auto()  # records in the lane's log
 
 

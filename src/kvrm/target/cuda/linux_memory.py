@@ -6,7 +6,6 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I64
 from kvrm.linux import abi
-from kvrm.linux.calls.memory import FILE_LIMIT
 from kvrm.linux.errno import Errno
 from kvrm.linux.loader import MMAP_TOP
 from kvrm.memory import PAGE, VA_BITS, Prot
@@ -53,13 +52,14 @@ def mmap(c: Call) -> None:
     c.require_room_in_log()
     length, end = _page_up(c, c.x(1)), c.get(Word.LOWEST)
     file, content, size = _what(c, length)
-    in_files = e.add(c.get(Word.FILE_BYTES), size)
-    c.refuse_unless(e.and_(c.below(c.get(Word.HOLES), length), c.below(in_files, FILE_LIMIT + 1)))
+    room = c.get(Word.FILE_ROOM)
+    c.refuse_if(c.below(room, size))
+    c.refuse_unless(c.below(c.get(Word.HOLES), length))
     start = e.sub(end, length)
     c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
     c.show(start, end, e.or_(e.and_(prot, const(Prot.R | Prot.W)), const(MAP)), content, size)
     c.put(Word.LOWEST, start)
-    c.put(Word.FILE_BYTES, in_files)
+    c.put(Word.FILE_ROOM, e.sub(room, size))
     c.log(NUMBERS["mmap"], start, *(c.x(i) for i in range(4)), file, c.x(5))
     c.ret(start)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kvrm.errors import HostError
 from kvrm.linux import abi, layout
 from kvrm.linux.abi import NSIG
-from kvrm.linux.calls.memory import file_bytes
+from kvrm.linux.calls.memory import file_room
 from kvrm.linux.calls.process import UNAME
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.nodes import Symlink
@@ -116,7 +116,7 @@ class DeviceProcess:
             Word.HEAP_END: process.heap_end,
             Word.LOWEST: lowest,
             Word.HOLES: holes,
-            Word.FILE_BYTES: file_bytes(process),
+            Word.FILE_ROOM: file_room(process),
         }
 
     @property

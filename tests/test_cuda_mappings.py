@@ -1,0 +1,448 @@
+"""Files that lanes map on the device, against the same lanes on the CPU (see `test_cuda_files`)."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kvrm
+from cuda_tools import (
+    ANONYMOUS,
+    KEEP,
+    PAGE,
+    READ,
+    WRITE,
+    Away,
+    Op,
+    alike,
+    forks,
+    lanes,
+    mapping,
+    opening,
+    result,
+    run,
+    scratch,
+    script,
+)
+from kvrm import Stop
+from kvrm.linux.calls import memory
+
+pytestmark = pytest.mark.usefixtures("place")
+
+SHARED, PRIVATE, VALIDATE, FIXED, NO_REPLACE = 1, 2, 3, 0x10, 0x100000
+NAMES = {"text": 2 * PAGE + 900, "other": 100, "empty": 0, "pages": 2 * PAGE, "large": 9 * PAGE + 1}
+"""Files and their sizes; they are opened in this order, as descriptors from 3 on."""
+TEXT, OTHER, EMPTY, PAGES, LARGE = range(3, 8)
+OPEN = [op for name in NAMES for op in opening(name)]
+OPENED = 2 * len(NAMES)
+"""Operations before those of a test."""
+MAPS: list[Op | bytes] = [
+    ("umask", 0),
+    *opening("/proc/self/maps"),
+    ("dup", 20),
+    ("read", 3, scratch(3000), 9000),
+    ("write", 1, scratch(3000), 9000),
+]
+"""Has the CPU show all mappings, by descriptor 3."""
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, with files."""
+    monkeypatch.chdir(tmp_path)
+    for name, size in NAMES.items():
+        data = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
+        (tmp_path / name).write_bytes(data)
+        (tmp_path / name).read_bytes()
+    return tmp_path
+
+
+def of_file(fd: int, length: int, prot: int = READ, flags: int = PRIVATE, offset: int = 0) -> Op:
+    return "mmap", 0, length, prot, flags, fd, offset
+
+
+def at(number: int, offset: int = 0) -> int:
+    """The result of operation `number` of a test, and something added."""
+    return result(OPENED + number, offset)
+
+
+def test_what_mappings_show(calls: Path, away: Away) -> None:
+    """All of a file, parts of it, what follows it; in several lanes, which are in step until one ends."""
+    ops: list[Op | bytes] = [
+        of_file(TEXT, NAMES["text"]),
+        of_file(OTHER, 1, READ, SHARED),
+        of_file(EMPTY, PAGE),
+        of_file(PAGES, 2 * PAGE, READ, VALIDATE),
+        of_file(LARGE, 20 * PAGE, READ | WRITE),
+        of_file(LARGE, 3 * PAGE - 1, READ, PRIVATE, 2 * PAGE),
+        of_file(LARGE, 3 * PAGE, READ, PRIVATE, 8 * PAGE),
+        of_file(LARGE, PAGE, READ, PRIVATE, 10 * PAGE),
+        of_file(LARGE, PAGE, READ, PRIVATE, 1 << 40),
+        of_file(TEXT, 3 * PAGE, READ, SHARED | 0x8000),
+    ]
+    sizes = (3, 1, 1, 2, 20, 3, 3, 1, 1, 3)
+    ops += [("write", 1, at(n), size * PAGE) for n, size in enumerate(sizes)]
+    ops += [("load", at(0, PAGE * k + 5)) for k in range(3)]
+    results = lanes(calls, *([*OPEN, *ops[:n]] for n in (len(ops), 5, 11, 18, len(ops))), [])
+    assert not away
+    shown = results.stdout[0][8 * (OPENED + len(sizes)) :]
+    text, zeros = Path("text").read_bytes(), bytes(PAGE)
+    assert shown.startswith(text + zeros[: 3 * PAGE - len(text)])
+    assert results.stdout[0] == results.stdout[4]
+
+
+def test_private_changes(calls: Path, away: Away) -> None:
+    """Nobody else sees them, not even another mapping of the same lane; calls make them too."""
+    ops: list[Op | bytes] = [
+        of_file(TEXT, 3 * PAGE, READ | WRITE),
+        of_file(TEXT, 3 * PAGE, READ, SHARED),
+        of_file(TEXT, 3 * PAGE, READ | WRITE),
+        ("store", at(0, 7), 99),
+        ("store", at(0, 2 * PAGE + 2000), 98),
+        ("store", at(2, PAGE), 97),
+        ("read", OTHER, at(0, PAGE - 50), 100),
+        ("pread64", TEXT, at(2, 10), 2 * PAGE, 5),
+        ("clock_gettime", 1, at(0, 300)),
+        ("getrandom", at(0, 400), 9),
+        ("mprotect", at(1, PAGE), PAGE, READ | WRITE),
+        ("store", at(1, PAGE + 1), 96),
+        ("mprotect", at(0), PAGE, READ),
+        *(("write", 1, at(n), 3 * PAGE) for n in range(3)),
+    ]
+    lanes(calls, [*OPEN, *ops], [*OPEN, *ops[:3], *ops[-3:]], [*OPEN, *ops[:6], *ops[-3:]])
+    assert not away
+
+
+def test_paths_and_vectors_in_a_file(calls: Path, work: Path, away: Away) -> None:
+    start = int.from_bytes(run("cpu", calls, stdin=[script([mapping(PAGE)])]).stdout[0][:8], "little")
+    (work / "other").write_bytes(b"text\0".ljust(16) + struct.pack("<4Q", start + 2, 9, start, 4))
+    ops: list[Op | bytes] = [
+        of_file(OTHER, PAGE),
+        ("openat", -100, at(0), 0, 0),
+        ("writev", 1, at(0, 16), 2),
+        ("fstat", 8, scratch()),
+        ("write", 1, scratch(), 128),
+    ]
+    lanes(calls, [*OPEN, *ops], [*OPEN, *ops])
+    assert not away
+
+
+FAULTS: dict[str, Op] = {
+    "a write to shared memory": ("store", at(0, PAGE + 3), 1),
+    "a write to private memory": ("store", at(1, 9), 1),
+    "a read of what is forbidden": ("load", at(2)),
+    "a read behind the end": ("load", at(0, 3 * PAGE)),
+    "a read of what is gone": ("load", at(3, PAGE)),
+    "a write to what is gone": ("store", at(3, PAGE), 1),
+    "a write that was allowed": ("store", at(4), 1),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults(calls: Path, name: str, away: Away) -> None:
+    ops: list[Op | bytes] = [
+        of_file(TEXT, 3 * PAGE, READ, SHARED),
+        of_file(PAGES, 2 * PAGE),
+        of_file(OTHER, PAGE, 0),
+        of_file(LARGE, 3 * PAGE, READ | WRITE),
+        of_file(TEXT, PAGE, READ | WRITE),
+        ("store", at(3, PAGE), 5),
+        ("munmap", at(3, PAGE), PAGE),
+        ("store", at(4), 5),
+        ("mprotect", at(4), PAGE, READ),
+        ("load", at(4)),
+    ]
+    faulty = FAULTS[name]
+    # the mapping that is highest ends where something else may begin
+    results = lanes(calls, [*OPEN, *ops, faulty], [*OPEN, *ops], [*OPEN, *ops, faulty])
+    assert results.stops == {Stop.FAULT: 2, Stop.EXIT: 1} and not away
+
+
+def test_failures(calls: Path, away: Away) -> None:
+    fails: list[Op | bytes] = [
+        of_file(9, PAGE),
+        of_file(-1, PAGE),
+        of_file(100, PAGE),
+        of_file(1, PAGE),
+        of_file(2, PAGE, READ | WRITE, SHARED),
+        of_file(0, PAGE),
+        of_file(0, PAGE, WRITE),
+        of_file(0, PAGE, WRITE, SHARED),
+        of_file(TEXT, PAGE, WRITE, SHARED),
+        of_file(TEXT, PAGE, READ | WRITE, VALIDATE),
+        of_file(TEXT, 0),
+        of_file(TEXT, PAGE, READ, PRIVATE, 100),
+        of_file(TEXT, PAGE, READ, 0),
+        of_file(TEXT, PAGE, READ, 4),
+        of_file(9, 0, READ, 5, 7),
+        ("mmap", 0, 0, READ, ANONYMOUS, -1, 0),
+        ("mmap", 0, PAGE, READ, ANONYMOUS, -1, 1),
+        ("mmap", 0, PAGE, READ | WRITE, ANONYMOUS ^ 3, -1, 0),
+    ]
+    results = lanes(calls, [*OPEN, *fails], [*OPEN, *fails])
+    found = struct.unpack_from(f"<{len(fails)}q", results.stdout[0], 8 * OPENED)
+    assert not away and all(-100 < errno < 0 for errno in found[:-1])
+
+
+USE: list[Op | bytes] = [
+    of_file(TEXT, 3 * PAGE, READ | WRITE),
+    of_file(LARGE, 8 * PAGE, READ, SHARED, PAGE),
+    ("store", at(0, PAGE + 70), 5),
+    mapping(2 * PAGE),
+    ("store", at(3, 100), 6),
+    of_file(LARGE, 2 * PAGE, READ | WRITE, PRIVATE, 8 * PAGE),
+    ("store", at(5, PAGE + 70), 5),
+    ("close", LARGE),
+    ("munmap", at(1, 2 * PAGE), 3 * PAGE),
+    *opening("other"),
+    of_file(LARGE, PAGE, READ | WRITE),
+    ("store", at(11, 3), 7),
+    ("mprotect", at(1, 6 * PAGE), PAGE, READ | WRITE),
+    ("store", at(1, 6 * PAGE), 8),
+    ("munmap", at(11), PAGE),
+    of_file(TEXT, PAGE, READ, SHARED, PAGE),
+    ("mprotect", at(0, 2 * PAGE), PAGE, 0),
+    ("dup3", OTHER, TEXT, 0),
+    of_file(TEXT, PAGE, READ, SHARED),
+]
+"""Mappings that come and go, of descriptors that do, too."""
+SHOWN: list[Op | bytes] = [
+    ("write", 1, at(0), 2 * PAGE),
+    ("write", 1, at(1), 2 * PAGE),
+    ("write", 1, at(1, 5 * PAGE), 3 * PAGE),
+    ("write", 1, at(3), 2 * PAGE),
+    ("write", 1, at(5), 2 * PAGE),
+    ("write", 1, at(15), PAGE),
+    ("write", 1, at(18), PAGE),
+]
+
+
+def test_mappings_that_come_and_go(calls: Path, away: Away) -> None:
+    text = [*OPEN, *USE, *SHOWN]
+    lanes(calls, text, [*OPEN, *USE[:9]], text)
+    lanes(calls, text, [*OPEN, *USE[:9]], text, budgets=(2000, 1, 3000, None))
+    assert not away
+
+
+def test_on_the_cpu_afterwards(calls: Path, away: Away) -> None:
+    """A lane has the same mappings there, with the same names, and what it has written."""
+    cut = [n for n, op in enumerate(USE) if not isinstance(op, bytes) and n > 3]
+    lanes(calls, *([*OPEN, *USE[:n], ("umask", 0), *USE[n:], *SHOWN, *MAPS] for n in cut))
+    assert {name for _, name in away} == {"umask"} and len(away) == len(cut)
+
+
+def test_lanes_that_leave_share_a_copy(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host reads a file once for all lanes that have mapped it alike; others have copies of their own."""
+    made: list[bytes] = []
+    real = memory.Image
+    monkeypatch.setattr(memory, "Image", lambda data, name: made.append(data) or real(data, name))
+    ops: list[Op | bytes] = [*OPEN, of_file(TEXT, PAGE), of_file(TEXT, PAGE), ("umask", 0)]
+    texts = [script(ops)] * 5 + [script([*OPEN, of_file(TEXT, 2 * PAGE), ("umask", 0)])]
+    assert run("cuda", calls, stdin=texts).stops == {Stop.EXIT: 6}
+    assert sorted(map(len, made)) == [PAGE, PAGE, 2 * PAGE]
+
+
+ELSEWHERE: dict[str, list[Op | bytes]] = {
+    "a hint": [("mmap", at(0), PAGE, READ, PRIVATE, TEXT, 0)],
+    "an address": [("mmap", at(0), PAGE, READ, PRIVATE | FIXED, TEXT, 0)],
+    "an address where something is": [("mmap", at(0), PAGE, READ, PRIVATE | NO_REPLACE, TEXT, 0)],
+    "too much": [of_file(TEXT, 1 << 40)],
+    "more than there are entries for": [of_file(TEXT, 50 << 20)],
+    "far away": [of_file(TEXT, PAGE, offset=-PAGE)],
+    "a length that is none": [of_file(TEXT, -1)],
+    "a file to write": [*opening("other", 2), of_file(8, PAGE, READ | WRITE, SHARED)],
+    "a device": [*opening("/dev/zero"), of_file(8, PAGE, READ | WRITE)],
+    "a directory": [*opening("."), of_file(8, PAGE)],
+    "a hole to fill": [("munmap", at(0, PAGE), PAGE), of_file(OTHER, PAGE)],
+    "larger": [("mremap", at(0), 3 * PAGE, 5 * PAGE, 1)],
+    "as it was": [("madvise", at(0), 3 * PAGE, 4)],
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_on_the_cpu(calls: Path, name: str, away: Away) -> None:
+    before: list[Op | bytes] = [*OPEN, of_file(TEXT, 3 * PAGE, READ | WRITE), ("store", at(0, 5), 77)]
+    after: list[Op | bytes] = [("write", 1, at(0), PAGE), *MAPS]
+    lanes(calls, [*before, *ELSEWHERE[name], *after], before)
+    assert [lane for lane, _ in away] == [0] and away[0][1] != "umask"
+
+
+def test_code_in_a_file(calls: Path, away: Away) -> None:
+    """It may be mapped to be executed; here it is only read."""
+    ops: list[Op | bytes] = [of_file(TEXT, 3 * PAGE, READ | 4), ("write", 1, at(0), 3 * PAGE)]
+    ops += [("mprotect", at(0), PAGE, READ | WRITE | 4), ("store", at(0, 5), 1), ("load", at(0, 5))]
+    lanes(calls, [*OPEN, *ops], [*OPEN, *ops])
+    assert not away
+
+
+CLAIMS: dict[str, tuple[list[list[Op | bytes]], list[int]]] = {
+    "different files": ([[of_file(fd, PAGE)] for fd in (TEXT, OTHER, TEXT)], [1]),
+    "different parts": ([[of_file(LARGE, PAGE, offset=at)] for at in (0, PAGE, 0, 9 * PAGE)], [1, 3]),
+    "parts that meet": ([[of_file(LARGE, n * PAGE, offset=(9 - n) * PAGE)] for n in (3, 5, 1)], []),
+    "memory first": ([[mapping(PAGE)], [of_file(TEXT, PAGE)], [mapping(2 * PAGE)]], [1]),
+    "a file first": ([[of_file(TEXT, PAGE)], [mapping(2 * PAGE)], [of_file(TEXT, PAGE)]], [1]),
+    "zeros of a file": ([[of_file(EMPTY, PAGE)], [mapping(PAGE)], [of_file(OTHER, 2 * PAGE)]], [2]),
+    "beyond the first": ([[of_file(TEXT, PAGE)], [of_file(OTHER, 3 * PAGE)], [mapping(PAGE)]], [1, 2]),
+    "one after the other": (
+        [[of_file(fd, PAGE), ("write", 1, at(0), PAGE), ("munmap", at(0), PAGE)] for fd in (TEXT, OTHER)],
+        [],
+    ),
+    "memory after files": (
+        [[of_file(TEXT, PAGE), ("munmap", at(0), PAGE), mapping(PAGE), ("load", at(2, 9))]] * 3,
+        [],
+    ),
+    "files after memory": (
+        [[mapping(PAGE), ("store", at(0), 1), ("munmap", at(0), 1), of_file(TEXT, PAGE), ("load", at(3))]],
+        [],
+    ),
+}
+"""What lanes of a group map at the same addresses, and those of them that cannot."""
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_one_page_for_a_group(calls: Path, name: str, place: str, away: Away) -> None:
+    """On a GPU any of the lanes may be the first, and two that are at the same time may both be refused."""
+    ops, gone = CLAIMS[name]
+    ends: list[Op | bytes] = [("write", 1, at(0), PAGE)]
+    texts = [[*OPEN, *of_lane, *(ends if len(of_lane) == 1 else [])] for of_lane in ops]
+    lanes(calls, *texts)
+    if place == "host":
+        assert [lane for lane, _ in away] == gone
+    assert {name for _, name in away} <= {"mmap"}
+
+
+def test_all_lanes_of_groups(calls: Path, away: Away) -> None:
+    """They map at the same moment, and none is refused."""
+    ops: list[Op | bytes] = [of_file(LARGE, 10 * PAGE, READ | WRITE), ("store", at(0, PAGE), 3)]
+    ops += [("load", at(0, PAGE + k)) for k in (0, 1)]
+    ops += [("munmap", at(0), 10 * PAGE), mapping(5 * PAGE), ("load", at(5, PAGE)), of_file(TEXT, PAGE)]
+    results = lanes(calls, *([*OPEN, *ops] for _ in range(75)))
+    assert not away and len(set(results.stdout)) == 1
+
+
+def test_memory_limit(calls: Path, away: Away) -> None:
+    """Only what a lane has written counts."""
+    touches: list[Op | bytes] = [("store", at(0, page * PAGE), 1) for page in range(9)]
+    reads: list[Op | bytes] = [("load", at(0, page * PAGE)) for page in range(9)]
+    again: list[Op | bytes] = [of_file(LARGE, 9 * PAGE, READ | WRITE), *reads, *touches[:6]]
+    again.append(("munmap", at(0), 9 * PAGE))
+    whole = of_file(LARGE, 9 * PAGE, READ | WRITE)
+    texts: list[list[Op | bytes]] = [[*OPEN, whole, *reads, *touches[:n]] for n in range(0, 10, 2)]
+    texts += [[*OPEN, *again, whole, *reads, *touches[:n]] for n in range(0, 9, 3)]
+    results = lanes(calls, *texts, memory_limit=11 * PAGE)
+    assert results.stops[Stop.OUT_OF_MEMORY] and results.stops[Stop.EXIT]
+    assert all(name in ("read", "write") for _, name in away)
+
+
+def test_too_many_bytes_of_files(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = [*OPEN, *(of_file(LARGE, 4 * PAGE, offset=PAGE) for _ in range(4))]
+    before = script([*OPEN, of_file(EMPTY, PAGE)])
+    image = Path(calls).stat().st_size
+    for room, gone in ((1 << 20, 0), (16 * PAGE + image, 0), (15 * PAGE, 1)):
+        monkeypatch.setattr(memory, "_FILE_LIMIT", room)
+        away.clear()
+        lanes(calls, text)
+        assert len(away) == gone
+    assert before
+
+
+def test_memory_that_is_kept(calls: Path, away: Away) -> None:
+    """What a lane has not mapped is zeros, whatever others have there."""
+    start = int.from_bytes(run("cpu", calls, stdin=[script([mapping(3 * PAGE)])]).stdout[0][:8], "little")
+    whole = of_file(TEXT, 3 * PAGE, READ | WRITE)
+    ops: list[list[Op | bytes]] = [
+        [*OPEN, whole, ("store", at(0, PAGE), 1)],
+        [],
+        [*OPEN, whole, ("munmap", at(0, PAGE), PAGE), ("mprotect", at(0), PAGE, 0)],
+    ]
+    span, odd = slice(start, start + 3 * PAGE), slice(start + 5, start + 2 * PAGE)
+    found = []
+    for target in ("cpu", "cuda"):
+        m = kvrm.Machine(calls, target=target, lanes=3)
+        m.lanes.stdin, m.lanes.keep = [script(o) for o in ops], (*KEEP, span, odd)
+        results = m.run()
+        found.append((results.memory[span].tobytes(), results.memory[odd].tobytes()))
+    assert found[0] == found[1] and not away
+    text = Path("text").read_bytes()
+    assert found[0][0][: 2 * PAGE] == text[:PAGE] + b"\1" + text[PAGE + 1 : 2 * PAGE]
+
+
+def test_reset(calls: Path, work: Path, away: Away) -> None:
+    """Nothing of a lane is left, and files are as they are then."""
+    texts = [[*OPEN, *USE, *SHOWN], [*OPEN, mapping(12 * PAGE), ("write", 1, at(0), 12 * PAGE)], []]
+    lane = kvrm.Machine(calls, target="cuda").fork(3)
+    found = []
+    for change, order in enumerate((texts, texts[::-1], texts)):
+        if change == 2:
+            (work / "large").write_bytes(bytes(range(256)) * 100)
+        inputs = [script(o) for o in order]
+        lane.reset()
+        lane.stdin, lane.keep = inputs, KEEP
+        found.append(alike(run("cpu", calls, stdin=inputs), lane.run()).stdout)
+    assert found[0][0] == found[1][2] != found[2][0] and {lane for lane, _ in away} <= {0, 1}
+
+
+def test_what_lanes_begin_with(calls: Path, away: Away) -> None:
+    """A machine that has mapped files and opened some; what it mapped is the CPU's to unmap."""
+    before: list[Op | bytes] = [*OPEN, of_file(TEXT, 3 * PAGE, READ | WRITE), of_file(LARGE, 5 * PAGE)]
+    ops: list[Op | bytes] = [
+        of_file(TEXT, 3 * PAGE, READ | WRITE),
+        ("store", result(0, 9), 5),
+        ("write", 1, result(0), 3 * PAGE),
+        ("munmap", result(0, PAGE), PAGE),
+        of_file(LARGE, PAGE, READ, SHARED, 9 * PAGE),
+        ("close", LARGE),
+        ("write", 1, result(4), PAGE),
+    ]
+    forks(calls, before, ops, ops[:2], ops)
+    assert not away
+    forks(calls, before, *([*ops[:n], *MAPS] for n in range(len(ops))))
+    assert {name for _, name in away} == {"umask"}
+    away.clear()
+    forks(calls, before, [*ops[:3], ("munmap", result(0), 4 * PAGE), *MAPS])
+    assert [name for _, name in away] == ["munmap"]
+
+
+def random_ops(rng: random.Random) -> list[Op | bytes]:
+    """Calls that change memory, and accesses to what they changed."""
+    ops: list[Op | bytes] = [("brk", 0), of_file(LARGE, 9 * PAGE, READ | WRITE)]
+    for _ in range(rng.randrange(40)):
+        some = at(rng.randrange(1, len(ops)), rng.randrange(6) * PAGE)
+        length = rng.randrange(1, 5 * PAGE)
+        fd, offset = rng.randrange(TEXT, LARGE + 1), rng.randrange(4) * PAGE
+        prot, flags = rng.choice([0, READ, READ, READ | WRITE, READ | WRITE]), rng.choice([SHARED, PRIVATE])
+        choices: list[Op | bytes] = [
+            ("brk", at(0, rng.randrange(20 * PAGE))),
+            mapping(length, prot),
+            of_file(fd, length, prot, PRIVATE, offset),
+            of_file(fd, length, prot, PRIVATE, offset),
+            of_file(fd, length, prot, flags, offset),
+            ("munmap", some, length),
+            ("mprotect", some, length, prot),
+            ("read", fd, some, rng.randrange(100)),
+            ("write", 2, some, rng.randrange(3 * PAGE)),
+            ("dup3", fd, rng.randrange(TEXT, LARGE + 1), 0),
+            ("clock_gettime", 1, some),
+        ]
+        ops.append(rng.choice(choices))
+        if rng.random() < 0.3:
+            where = at(rng.randrange(1, len(ops)), rng.randrange(4 * PAGE))
+            ops.append(rng.choice([("load", where), ("store", where, rng.randrange(256))]))
+    return [*OPEN, *ops, *(MAPS if rng.random() < 0.3 else [])]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_calls(calls: Path, seed: int, away: Away) -> None:
+    """Groups of lanes that do the same up to some point; in the last, each does something else."""
+    rng = random.Random(seed)
+    texts: list[list[Op | bytes]] = []
+    for _ in range(6):
+        common = random_ops(rng)
+        texts += [common[: rng.choice([len(common), rng.randrange(len(OPEN), 100)])] for _ in range(32)]
+    texts += [random_ops(rng) for _ in range(32)]
+    lanes(calls, *texts, budgets=(5000, None))
+    assert {name for _, name in away} and len({lane for lane, _ in away}) < len(texts) // 2
