@@ -19,6 +19,7 @@ from cuda_tools import (
     Away,
     Op,
     alike,
+    begun,
     forks,
     lanes,
     mapping,
@@ -38,6 +39,8 @@ NAMES = {"text": 2 * PAGE + 900, "other": 100, "empty": 0, "pages": 2 * PAGE, "l
 """Files and their sizes; they are opened in this order, as descriptors from 3 on."""
 TEXT, OTHER, EMPTY, PAGES, LARGE = range(3, 8)
 OPEN = [op for name in NAMES for op in opening(name)]
+IN_STEP = (*[20] * 200, None)
+"""Budgets with which no lane does two calls while another does none; on a GPU lanes are in step anyway."""
 OPENED = 2 * len(NAMES)
 """Operations before those of a test."""
 MAPS: list[Op | bytes] = [
@@ -197,41 +200,46 @@ USE: list[Op | bytes] = [
     of_file(LARGE, 2 * PAGE, READ | WRITE, PRIVATE, 8 * PAGE),
     ("store", at(5, PAGE + 70), 5),
     ("close", LARGE),
-    ("munmap", at(1, 2 * PAGE), 3 * PAGE),
+    ("munmap", at(1, 2 * PAGE), PAGE),
     *opening("other"),
-    of_file(LARGE, PAGE, READ | WRITE),
+    of_file(LARGE, 2 * PAGE, READ | WRITE),
     ("store", at(11, 3), 7),
     ("mprotect", at(1, 6 * PAGE), PAGE, READ | WRITE),
     ("store", at(1, 6 * PAGE), 8),
-    ("munmap", at(11), PAGE),
-    of_file(TEXT, PAGE, READ, SHARED, PAGE),
+    ("munmap", at(11), 2 * PAGE),
+    of_file(TEXT, 2 * PAGE, READ, SHARED, PAGE),
     ("mprotect", at(0, 2 * PAGE), PAGE, 0),
     ("dup3", OTHER, TEXT, 0),
-    of_file(TEXT, PAGE, READ, SHARED),
+    of_file(TEXT, 2 * PAGE, READ, SHARED),
 ]
 """Mappings that come and go, of descriptors that do, too."""
 SHOWN: list[Op | bytes] = [
     ("write", 1, at(0), 2 * PAGE),
     ("write", 1, at(1), 2 * PAGE),
-    ("write", 1, at(1, 5 * PAGE), 3 * PAGE),
+    ("write", 1, at(1, 3 * PAGE), 5 * PAGE),
     ("write", 1, at(3), 2 * PAGE),
     ("write", 1, at(5), 2 * PAGE),
-    ("write", 1, at(15), PAGE),
-    ("write", 1, at(18), PAGE),
+    ("write", 1, at(16), 2 * PAGE),
+    ("write", 1, at(19), 2 * PAGE),
 ]
 
 
+def apart(*ops: list[Op | bytes]) -> list[list[Op | bytes]]:
+    """Each lane in a group of its own."""
+    return [one for first in ops for one in (first, *[[]] * 31)]
+
+
 def test_mappings_that_come_and_go(calls: Path, away: Away) -> None:
-    text = [*OPEN, *USE, *SHOWN]
-    lanes(calls, text, [*OPEN, *USE[:9]], text)
-    lanes(calls, text, [*OPEN, *USE[:9]], text, budgets=(2000, 1, 3000, None))
+    text, less = [*OPEN, *USE, *SHOWN], [*OPEN, *USE[:9]]
+    lanes(calls, *apart(text, less))
+    lanes(calls, text, less, text, less, budgets=IN_STEP)
     assert not away
 
 
 def test_on_the_cpu_afterwards(calls: Path, away: Away) -> None:
     """A lane has the same mappings there, with the same names, and what it has written."""
     cut = [n for n, op in enumerate(USE) if not isinstance(op, bytes) and n > 3]
-    lanes(calls, *([*OPEN, *USE[:n], ("umask", 0), *USE[n:], *SHOWN, *MAPS] for n in cut))
+    lanes(calls, *apart(*([*OPEN, *USE[:n], ("umask", 0), *USE[n:], *SHOWN, *MAPS] for n in cut)))
     assert {name for _, name in away} == {"umask"} and len(away) == len(cut)
 
 
@@ -240,10 +248,10 @@ def test_lanes_that_leave_share_a_copy(calls: Path, monkeypatch: pytest.MonkeyPa
     made: list[bytes] = []
     real = memory.Image
     monkeypatch.setattr(memory, "Image", lambda data, name: made.append(data) or real(data, name))
-    ops: list[Op | bytes] = [*OPEN, of_file(TEXT, PAGE), of_file(TEXT, PAGE), ("umask", 0)]
-    texts = [script(ops)] * 5 + [script([*OPEN, of_file(TEXT, 2 * PAGE), ("umask", 0)])]
-    assert run("cuda", calls, stdin=texts).stops == {Stop.EXIT: 6}
-    assert sorted(map(len, made)) == [PAGE, PAGE, 2 * PAGE]
+    one, two = [*OPEN, of_file(TEXT, PAGE)], [of_file(TEXT, PAGE), ("umask", 0)]
+    texts = [script([*one, *two])] * 32 + [script([*one, of_file(OTHER, 2 * PAGE), ("umask", 0)])] * 2
+    assert run("cuda", calls, stdin=texts, engine="interpreter").stops == {Stop.EXIT: 34}
+    assert sorted(map(len, made)) == [100, PAGE, PAGE]
 
 
 ELSEWHERE: dict[str, list[Op | bytes]] = {
@@ -285,15 +293,15 @@ CLAIMS: dict[str, tuple[list[list[Op | bytes]], list[int]]] = {
     "parts that meet": ([[of_file(LARGE, n * PAGE, offset=(9 - n) * PAGE)] for n in (3, 5, 1)], []),
     "memory first": ([[mapping(PAGE)], [of_file(TEXT, PAGE)], [mapping(2 * PAGE)]], [1]),
     "a file first": ([[of_file(TEXT, PAGE)], [mapping(2 * PAGE)], [of_file(TEXT, PAGE)]], [1]),
-    "zeros of a file": ([[of_file(EMPTY, PAGE)], [mapping(PAGE)], [of_file(OTHER, 2 * PAGE)]], [2]),
+    "zeros of a file": ([[of_file(EMPTY, PAGE)], [mapping(PAGE)], [of_file(OTHER, 2 * PAGE)]], []),
     "beyond the first": ([[of_file(TEXT, PAGE)], [of_file(OTHER, 3 * PAGE)], [mapping(PAGE)]], [1, 2]),
     "one after the other": (
         [[of_file(fd, PAGE), ("write", 1, at(0), PAGE), ("munmap", at(0), PAGE)] for fd in (TEXT, OTHER)],
         [],
     ),
     "memory after files": (
-        [[of_file(TEXT, PAGE), ("munmap", at(0), PAGE), mapping(PAGE), ("load", at(2, 9))]] * 3,
-        [],
+        [[of_file(fd, PAGE), ("munmap", at(0), 1), mapping(1), ("load", at(2))] for fd in (TEXT, OTHER)],
+        [1],
     ),
     "files after memory": (
         [[mapping(PAGE), ("store", at(0), 1), ("munmap", at(0), 1), of_file(TEXT, PAGE), ("load", at(3))]],
@@ -320,7 +328,7 @@ def test_all_lanes_of_groups(calls: Path, away: Away) -> None:
     ops: list[Op | bytes] = [of_file(LARGE, 10 * PAGE, READ | WRITE), ("store", at(0, PAGE), 3)]
     ops += [("load", at(0, PAGE + k)) for k in (0, 1)]
     ops += [("munmap", at(0), 10 * PAGE), mapping(5 * PAGE), ("load", at(5, PAGE)), of_file(TEXT, PAGE)]
-    results = lanes(calls, *([*OPEN, *ops] for _ in range(75)))
+    results = lanes(calls, *([*OPEN, *ops] for _ in range(75)), budgets=IN_STEP)
     assert not away and len(set(results.stdout)) == 1
 
 
@@ -340,50 +348,55 @@ def test_memory_limit(calls: Path, away: Away) -> None:
 
 def test_too_many_bytes_of_files(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
     text = [*OPEN, *(of_file(LARGE, 4 * PAGE, offset=PAGE) for _ in range(4))]
-    before = script([*OPEN, of_file(EMPTY, PAGE)])
     image = Path(calls).stat().st_size
     for room, gone in ((1 << 20, 0), (16 * PAGE + image, 0), (15 * PAGE, 1)):
         monkeypatch.setattr(memory, "_FILE_LIMIT", room)
         away.clear()
         lanes(calls, text)
         assert len(away) == gone
-    assert before
 
 
 def test_memory_that_is_kept(calls: Path, away: Away) -> None:
     """What a lane has not mapped is zeros, whatever others have there."""
-    start = int.from_bytes(run("cpu", calls, stdin=[script([mapping(3 * PAGE)])]).stdout[0][:8], "little")
+    gone: Op = ("munmap", result(0), 3 * PAGE)
     whole = of_file(TEXT, 3 * PAGE, READ | WRITE)
     ops: list[list[Op | bytes]] = [
-        [*OPEN, whole, ("store", at(0, PAGE), 1)],
-        [],
-        [*OPEN, whole, ("munmap", at(0, PAGE), PAGE), ("mprotect", at(0), PAGE, 0)],
+        [gone, whole, ("store", at(2, PAGE), 1)],
+        [gone],
+        [gone, whole, ("munmap", at(2, PAGE), PAGE), ("mprotect", at(2), PAGE, 0)],
+        [gone, whole],
     ]
-    span, odd = slice(start, start + 3 * PAGE), slice(start + 5, start + 2 * PAGE)
     found = []
     for target in ("cpu", "cuda"):
-        m = kvrm.Machine(calls, target=target, lanes=3)
-        m.lanes.stdin, m.lanes.keep = [script(o) for o in ops], (*KEEP, span, odd)
-        results = m.run()
-        found.append((results.memory[span].tobytes(), results.memory[odd].tobytes()))
-    assert found[0] == found[1] and not away
-    text = Path("text").read_bytes()
-    assert found[0][0][: 2 * PAGE] == text[:PAGE] + b"\1" + text[PAGE + 1 : 2 * PAGE]
+        machine = begun(calls, [mapping(3 * PAGE), *OPEN], target)
+        start = int.from_bytes(machine.run(max_instructions=0).stdout[:8], "little")
+        fork, span = machine.fork(32), slice(start + 5, start + 3 * PAGE)
+        fork.stdin, fork.keep = [script(o) for o in ops] * 8, (*KEEP, span)
+        for budget in IN_STEP:
+            results = fork.run(max_instructions=budget)
+        found.append((results, results.memory[span].tobytes()))
+    alike(found[0][0], found[1][0])
+    text, size = Path("text").read_bytes().ljust(3 * PAGE, b"\0")[5:], 3 * PAGE - 5
+    rows = [found[1][1][i : i + size] for i in range(0, 4 * size, size)]
+    assert rows[1] == bytes(size) and rows[3] == text
+    assert rows[0] == text[: PAGE - 5] + b"\1" + text[PAGE - 4 :]
+    assert rows[2] == text[: PAGE - 5] + bytes(PAGE) + text[2 * PAGE - 5 :]
+    assert found[0][1] == found[1][1] and not away
 
 
 def test_reset(calls: Path, work: Path, away: Away) -> None:
     """Nothing of a lane is left, and files are as they are then."""
     texts = [[*OPEN, *USE, *SHOWN], [*OPEN, mapping(12 * PAGE), ("write", 1, at(0), 12 * PAGE)], []]
-    lane = kvrm.Machine(calls, target="cuda").fork(3)
+    fork = kvrm.Machine(calls, target="cuda").fork(96)
     found = []
     for change, order in enumerate((texts, texts[::-1], texts)):
         if change == 2:
             (work / "large").write_bytes(bytes(range(256)) * 100)
-        inputs = [script(o) for o in order]
-        lane.reset()
-        lane.stdin, lane.keep = inputs, KEEP
-        found.append(alike(run("cpu", calls, stdin=inputs), lane.run()).stdout)
-    assert found[0][0] == found[1][2] != found[2][0] and {lane for lane, _ in away} <= {0, 1}
+        inputs = [script(o) for o in apart(*order)]
+        fork.reset()
+        fork.stdin, fork.keep = inputs, KEEP
+        found.append(alike(run("cpu", calls, stdin=inputs), fork.run()).stdout)
+    assert found[0][0] == found[1][64] != found[2][0] and not away
 
 
 def test_what_lanes_begin_with(calls: Path, away: Away) -> None:
@@ -391,47 +404,51 @@ def test_what_lanes_begin_with(calls: Path, away: Away) -> None:
     before: list[Op | bytes] = [*OPEN, of_file(TEXT, 3 * PAGE, READ | WRITE), of_file(LARGE, 5 * PAGE)]
     ops: list[Op | bytes] = [
         of_file(TEXT, 3 * PAGE, READ | WRITE),
-        ("store", result(0, 9), 5),
-        ("write", 1, result(0), 3 * PAGE),
-        ("munmap", result(0, PAGE), PAGE),
-        of_file(LARGE, PAGE, READ, SHARED, 9 * PAGE),
+        ("store", at(2, 9), 5),
+        ("write", 1, at(2), 3 * PAGE),
+        ("munmap", at(2, PAGE), PAGE),
+        of_file(LARGE, 2 * PAGE, READ, SHARED, 8 * PAGE),
         ("close", LARGE),
-        ("write", 1, result(4), PAGE),
+        ("write", 1, at(6), 2 * PAGE),
     ]
     forks(calls, before, ops, ops[:2], ops)
     assert not away
     forks(calls, before, *([*ops[:n], *MAPS] for n in range(len(ops))))
     assert {name for _, name in away} == {"umask"}
     away.clear()
-    forks(calls, before, [*ops[:3], ("munmap", result(0), 4 * PAGE), *MAPS])
-    assert [name for _, name in away] == ["munmap"]
+    forks(calls, before, [*ops[:3], ("munmap", at(2), 4 * PAGE), *MAPS], [])
+    assert away == [(0, "munmap")]
 
 
 def random_ops(rng: random.Random) -> list[Op | bytes]:
     """Calls that change memory, and accesses to what they changed."""
     ops: list[Op | bytes] = [("brk", 0), of_file(LARGE, 9 * PAGE, READ | WRITE)]
-    for _ in range(rng.randrange(40)):
-        some = at(rng.randrange(1, len(ops)), rng.randrange(6) * PAGE)
-        length = rng.randrange(1, 5 * PAGE)
-        fd, offset = rng.randrange(TEXT, LARGE + 1), rng.randrange(4) * PAGE
-        prot, flags = rng.choice([0, READ, READ, READ | WRITE, READ | WRITE]), rng.choice([SHARED, PRIVATE])
-        choices: list[Op | bytes] = [
+    made = [(1, 9)]
+    for _ in range(rng.randrange(60)):
+        (number, pages), fd = rng.choice(made), rng.randrange(TEXT, LARGE + 1)
+        page = rng.randrange(pages + (rng.random() < 0.02))
+        some, length = at(number, page * PAGE), rng.randrange(1, max(pages - page, 1) * PAGE + 1)
+        prot, flags = rng.choice([READ, *[READ | WRITE] * 4]), rng.choice([SHARED, *[PRIVATE] * 3])
+        choices: list[Op] = [
             ("brk", at(0, rng.randrange(20 * PAGE))),
-            mapping(length, prot),
-            of_file(fd, length, prot, PRIVATE, offset),
-            of_file(fd, length, prot, PRIVATE, offset),
-            of_file(fd, length, prot, flags, offset),
-            ("munmap", some, length),
-            ("mprotect", some, length, prot),
+            ("mprotect", some, length, rng.choice([0, prot, prot])),
             ("read", fd, some, rng.randrange(100)),
-            ("write", 2, some, rng.randrange(3 * PAGE)),
+            ("write", 2, some, length),
             ("dup3", fd, rng.randrange(TEXT, LARGE + 1), 0),
-            ("clock_gettime", 1, some),
+            ("load", some + rng.randrange(PAGE)),
+            ("store", some + rng.randrange(PAGE), rng.randrange(256)),
         ]
-        ops.append(rng.choice(choices))
-        if rng.random() < 0.3:
-            where = at(rng.randrange(1, len(ops)), rng.randrange(4 * PAGE))
-            ops.append(rng.choice([("load", where), ("store", where, rng.randrange(256))]))
+        what = rng.random()
+        if what < 0.3:
+            pages = rng.randrange(1, 12)
+            new = of_file(fd, pages * PAGE - rng.randrange(9), prot, flags, rng.randrange(4) * PAGE)
+            made.append((len(ops), pages))
+            ops.append(rng.choice([new, new, mapping(pages * PAGE)]))
+        elif what < 0.45 and len(made) > 1:
+            number, pages = made.pop()
+            ops.append(("munmap", at(number), pages * PAGE))
+        else:
+            ops.append(("munmap", some, length) if what > 0.97 else rng.choice(choices))
     return [*OPEN, *ops, *(MAPS if rng.random() < 0.3 else [])]
 
 
@@ -440,9 +457,9 @@ def test_random_calls(calls: Path, seed: int, away: Away) -> None:
     """Groups of lanes that do the same up to some point; in the last, each does something else."""
     rng = random.Random(seed)
     texts: list[list[Op | bytes]] = []
-    for _ in range(6):
+    for _ in range(4):
         common = random_ops(rng)
         texts += [common[: rng.choice([len(common), rng.randrange(len(OPEN), 100)])] for _ in range(32)]
     texts += [random_ops(rng) for _ in range(32)]
-    lanes(calls, *texts, budgets=(5000, None))
-    assert {name for _, name in away} and len({lane for lane, _ in away}) < len(texts) // 2
+    lanes(calls, *texts, budgets=(*[50] * 100, None))
+    assert {name for _, name in away} and len({lane for lane, _ in away}) < len(texts) * 3 // 4
