@@ -111,7 +111,7 @@ def show(module: ir.Module) -> ir.Function:
         e.ret(ir.Constant(I1, 0))
     e.call(change(module), [params, start, end, become, left])
     # who has claimed a page since has seen that it is mapped, or is seen here
-    e.fence("seq_cst")
+    _fence(e)
     with _pages(e, start, end) as at, e.if_then(e.icmp_unsigned("!=", _shared(e, a.entry(at)), wanted(at))):
         e.call(change(module), [params, start, end, _c(0), left])
         e.ret(ir.Constant(I1, 0))
@@ -148,7 +148,7 @@ def _claim(module: ir.Module) -> ir.Function:
     swap = e.cmpxchg(e.at(entry, SHARED), now, e.or_(wanted, _c(UNSURE)), "monotonic", "monotonic")
     e.cbranch(e.extract_value(swap, 1), claimed, look)
     e.position_at_end(claimed)
-    e.fence("seq_cst")
+    _fence(e)
     conflict = _is_mapped(e, entry)
     e.atomic_rmw("xchg", e.at(entry, SHARED), e.select(conflict, now, wanted), "monotonic")
     e.ret(e.not_(conflict))
@@ -156,6 +156,11 @@ def _claim(module: ir.Module) -> ir.Function:
         e.position_at_end(block)
         e.ret(ir.Constant(I1, result))
     return fn
+
+
+def _fence(e: Emitter) -> None:
+    """Other lanes see what was written before it, or this one sees what they have."""
+    e.fence("seq_cst", "block")
 
 
 def _shared(e: Emitter, entry: ir.Value) -> ir.Value:
