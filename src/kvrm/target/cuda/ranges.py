@@ -53,7 +53,7 @@ def examine(module: ir.Module) -> ir.Function:
     with _pages(e, start, end) as at:
         entry = a.entry(at)
         mapped, writable = (a.bit(e.load_at(entry, mask, I32)) for mask in (MAPPED, WRITE))
-        shared = e.and_(_shared(e, entry), _c(~UNSURE))
+        shared = e.and_(e.load_at(entry, SHARED, I64), _c(~UNSURE))
         is_file, is_code = (_has(e, shared, mark) for mark in (FILE, CODE))
         other = e.and_(e.icmp_unsigned("!=", shared, zeros), e.not_(is_file))
         tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable))
@@ -107,8 +107,11 @@ def show(module: ir.Module) -> ir.Function:
         of_file = e.or_(e.add(content, done), _c(FILE))
         return e.select(e.icmp_unsigned("<", done, size), of_file, zeros)
 
-    with _pages(e, start, end) as at, e.if_then(e.not_(e.call(_claim(module), [a.entry(at), wanted(at)]))):
-        e.ret(ir.Constant(I1, 0))
+    with _pages(e, start, end) as at:
+        entry = a.entry(at)
+        differs = e.icmp_unsigned("!=", e.load_at(entry, SHARED, I64), wanted(at))
+        with e.if_then(differs), e.if_then(e.not_(e.call(_claim(module), [entry, wanted(at)]))):
+            e.ret(ir.Constant(I1, 0))
     e.call(change(module), [params, start, end, become, left])
     # who has claimed a page since has seen that it is mapped, or is seen here
     _fence(e)
