@@ -332,6 +332,23 @@ def test_all_lanes_of_groups(calls: Path, away: Away) -> None:
     assert not away and len(set(results.stdout)) == 1
 
 
+def test_lanes_that_want_the_same_page_at_the_same_time(calls: Path, place: str, away: Away) -> None:
+    """For different things, again and again; none ever sees what another has there."""
+    rng, texts = random.Random(3), []
+    for _ in range(32 if place == "host" else 1024):
+        ops = list(OPEN)
+        for turn in range(20):
+            fd, offset = rng.choice([TEXT, TEXT, TEXT, OTHER]), rng.choice([0, 0, 0, PAGE])
+            of_this = of_file(fd, 2 * PAGE, READ | WRITE, offset=offset)
+            ops.append(rng.choice([of_this, of_this, of_this, mapping(2 * PAGE)]))
+            ops += [(name, at(4 * turn, PAGE // 2), value) for name, value in (("load", 0), ("store", turn))]
+            ops.append(("munmap", at(4 * turn), 2 * PAGE))
+        texts.append(ops)
+    lanes(calls, *texts)
+    assert not away or place == "gpu"
+    assert {name for _, name in away} <= {"mmap"} and len(away) < len(texts)
+
+
 def test_memory_limit(calls: Path, away: Away) -> None:
     """Only what a lane has written counts."""
     touches: list[Op | bytes] = [("store", at(0, page * PAGE), 1) for page in range(9)]
