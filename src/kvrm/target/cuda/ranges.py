@@ -3,8 +3,8 @@
 All lanes of a group share the address of what a page shows until it is written: the page of zeros, or one of
 a file, as the first lane has it that maps the page. It can become another while no lane of the group has the
 page mapped. Lanes map pages at the same moment only if they are at the same system call instruction, and none
-goes on behind it before all have done theirs (`kvrm.target.cuda.rounds`). A lane that finds another one's page
-where it would have its own has nothing mapped, and the CPU does its call.
+goes on behind it before all have done theirs (`kvrm.target.cuda.rounds`). A lane that finds what another one
+has mapped where its own would be has nothing mapped, and the CPU does its call.
 """
 
 from __future__ import annotations
