@@ -34,7 +34,11 @@ PROGRAMS = {
 """Instructions that each of many lanes runs, and the program's argument."""
 
 
-def program(directory: Path, name: str, argument: str) -> Callable[[str, str], kvrm.Machine]:
+Make = Callable[[str, str], kvrm.Machine]
+"""Makes a machine, given its target and its engine."""
+
+
+def program(directory: Path, name: str, argument: str) -> Make:
     """What makes the machine of a program that is past its beginning."""
 
     def make(target: str, engine: str) -> kvrm.Machine:
@@ -46,9 +50,7 @@ def program(directory: Path, name: str, argument: str) -> Callable[[str, str], k
     return make
 
 
-def measure(
-    make: Callable[[str, str], kvrm.Machine], engine: str, lanes: int, budget: int, rounds: int
-) -> dict[str, Any]:
+def measure(make: Make, engine: str, lanes: int, budget: int, rounds: int) -> dict[str, Any]:
     """Run `lanes` lanes for `budget` instructions; what it took."""
     machine = make("cuda", engine)
     began = time.perf_counter()

@@ -77,8 +77,6 @@ def check_policies_of_lanes(policies: Mapping[str, Any]) -> None:
     """UsageError if lanes cannot have these policies."""
     if "memory" in policies:
         raise UsageError(MEMORY_REFUSED)
-    if hasattr(policies.get("dispatch"), "emit"):
-        raise UsageError("dispatch=inline is for one lane")
 
 
 def check_policies(policies: Mapping[str, Any], engine: str, target: str) -> None:
@@ -97,9 +95,10 @@ def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str)
     dispatch, watch, loops = (machine.policies.get(question) for question in ("dispatch", "memory", "loops"))
     if watch and loops:
         raise UsageError("a memory policy sees all accesses: it is not for a machine that skips loops")
-    if hasattr(dispatch, "emit"):
-        if watch or loops or target == "cuda":
-            raise UsageError("dispatch=inline is for target cpu, without policies for memory or loops")
+    inline = hasattr(dispatch, "emit")
+    if inline and (watch or loops):
+        raise UsageError("dispatch=inline is not for a machine with policies for memory or loops")
+    if inline and target == "cpu":
         return named(INLINE)(state, memory, dispatch, features)
     engine: Any = named(RECORDER if watch else usual)(state, memory, features)
     if watch:

@@ -127,7 +127,7 @@ class Worker:
         program = origin._process is not None
         machine._engine = self._engine = make_engine(machine, self._memory, program, "cpu")
         self._memory.on_remap = self._engine.invalidate
-        self._native = isinstance(self._engine, Interpreter)
+        self._native = isinstance(self._engine, Interpreter) and self._engine.enterable
         self._entry = address_of(library().enter) if self._native else 0
         self._reported = self._warm = 0
         self._zero = np.zeros(1, np.uint64)

@@ -51,6 +51,7 @@ class Param(IntEnum):
     LANES = auto()  # how many
     COUNTERS = auto()  # two words: lanes that used up what they were granted, instructions retired
     PROCESS = auto()  # what system calls need to know (`kvrm.target.cuda.process`); 0: a bare machine
+    WORDS = auto()  # for each slot its word, 32 bits; 0: none is asked about
 
 
 class Word(IntEnum):

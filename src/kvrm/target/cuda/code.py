@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.interpreter.dispatch import Policy, misplaced
+from kvrm.engine.interpreter.inline import InlinePolicy, inline_or_none
 from kvrm.engine.interpreter.library import variants_of
 from kvrm.engine.interpreter.slots import OPERANDS, PAGE_SLOTS, SLOT
 from kvrm.engine.translator.region import Region
@@ -45,6 +46,8 @@ class Shape:
 INTERPRETED, ALONE, TOGETHER, LONE = Shape(128, 64), Shape(256, 128), Shape(512, 128), Shape(32, 255)
 """Without regions; with regions, each warp choosing by itself what it runs, or all of a block together; for
 one lane."""
+INLINE = Shape(128, 128)
+"""With a network in the loop, the outputs of two layers of which are in registers."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
 LARGEST_CACHE = 512 << 20
@@ -56,7 +59,8 @@ Ids = npt.NDArray[np.uint32]
 class Code:
     """The code in `pages`, page numbers to contents, for machines with these features.
 
-    Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so.
+    Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so. If
+    it is an inline policy, the kernel finds out, each time that one is to run.
     `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`). Compiled code is cached on disk,
     named by a hash of all that it depends on. `lone`: it is for one lane.
     """
@@ -68,10 +72,11 @@ class Code:
         features: frozenset[str],
         regions: Sequence[Region] = (),
         breakpoints: frozenset[int] = frozenset(),
-        dispatch: Policy | None = None,
+        dispatch: Policy | InlinePolicy | None = None,
         lone: bool = False,
     ) -> None:
         self._gpu = gpu
+        self._inline = inline_or_none(dispatch)
         self._pages = sorted(pages)
         self._first = {page: 1 + i * PAGE_SLOTS for i, page in enumerate(self._pages)}
         text = b"".join(pages[page] for page in self._pages)
@@ -82,7 +87,8 @@ class Code:
         ]
         self.regions = list(regions)
         self._lone = lone
-        self._shape = LONE if lone else (ALONE if fits(regions) else TOGETHER) if regions else INTERPRETED
+        interpreted = INTERPRETED if self._inline is None else INLINE
+        self._shape = LONE if lone else (ALONE if fits(regions) else TOGETHER) if regions else interpreted
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
         self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
@@ -96,7 +102,8 @@ class Code:
         self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
         code = np.frombuffer(text, np.uint32).reshape(-1, PAGE // 4)
         which = self._variants_of(code)
-        if dispatch is not None:
+        self.words = None if self._inline is None else gpu.upload(_beside(code))
+        if dispatch is not None and self._inline is None:
             which[misplaced(dispatch, code.reshape(-1)).reshape(code.shape)] = MISPLACED
         for page, *rows in zip(self._pages, code, which, strict=True):
             self._fill(page, *rows)
@@ -109,7 +116,8 @@ class Code:
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
         parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants]
-        stamp = repr([*parts, [region.key for region in self.regions]]).encode()
+        inline = None if self._inline is None else self._inline.name
+        stamp = repr([*parts, [region.key for region in self.regions], inline]).encode()
         name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
         path = cache.versioned_directory("cuda", cache.source_hash()) / name
         data = None if native.dumps() else cache.read_checked(path)
@@ -117,7 +125,8 @@ class Code:
             what = f"{len(self.variants)} instruction handlers and {len(self.regions)} regions"
             log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
             began = time.perf_counter()
-            staged = kernel.stage(self.variants, self.regions, self._lone)
+            emits = None if self._inline is None else self._inline.emit
+            staged = kernel.stage(self.variants, self.regions, self._lone, emits)
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
             cubin = self._gpu.compile(ptx, self._shape.registers)
@@ -204,6 +213,13 @@ class Code:
         return self._pages[index] * PAGE + 4 * within
 
 
+def _beside(code: Ids) -> Ids:
+    """The word of each slot, of pages x 1,024 of them; 0 for a slot that has none."""
+    words = np.zeros(1 + len(code) * PAGE_SLOTS + 1, np.uint32)
+    words[1:-1].reshape(-1, PAGE_SLOTS)[:, :-1] = code
+    return words
+
+
 def parameters(
     code: Code, states: Buffer, root: Buffer, tables: Buffer, counters: Buffer
 ) -> dict[Param, int]:
@@ -217,4 +233,5 @@ def parameters(
         Param.TABLES: tables.address,
         Param.COUNTERS: counters.address,
         Param.SLAB_NEXT: counters.address + 16,
+        Param.WORDS: code.words.address if code.words else 0,
     }

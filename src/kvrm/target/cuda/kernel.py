@@ -10,6 +10,7 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER, Callee
+from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT, Reason
 from kvrm.engine.translator.region import Region
@@ -35,6 +36,7 @@ from kvrm.target.cuda.abi import (
     pointer,
     shared_words,
 )
+from kvrm.target.cuda.inline import Classifier, make_classifier
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
 from kvrm.target.cuda.rounds import Entered, Lane, Straight, begin_rounds, emit_loop
@@ -60,15 +62,22 @@ class Staged:
     handlers: int
 
 
-def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: bool = False) -> Staged:
+def stage(
+    variants: Sequence[Variant],
+    regions: Sequence[Region] = (),
+    lone: bool = False,
+    inline: Emits | None = None,
+) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind.
 
-    `lone`: it is for one lane.
+    `lone`: it is for one lane. With `inline`, for which there are no regions, a handler runs words of that
+    class only which this tells.
     """
     device = Module(SHARED_POINTER if regions or lone else LOCAL_POINTER)
     host = ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = [(fixed, False) for fixed in _fixed(device)]
+    classes: list[Execution | None] = [None] * len(functions)
     decoders: list[ir.Function] = []
     for k, (key, statics) in enumerate(variants):
         d = definition_of(key)
@@ -79,6 +88,7 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: boo
         if far.has_static_target:
             near = _handler(device, f"h{k}_near", d, statics, len(functions), near=True)
             functions.append((near.function, straight))
+        classes += [d.execution] * (len(functions) - len(classes))
         decoders.append(far.decoder(host, f"d{k}", d, near))
     for function, _ in functions:
         size = sum(len(block.instructions) for block in function.blocks)
@@ -90,7 +100,8 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: boo
         (_region(device, f"region{k}", region, small), len(region.order()))
         for k, region in enumerate(regions)
     ]
-    _kernel(device, functions, entered, by_block=not small, lone=lone)
+    classifier = None if inline is None else make_classifier(device, inline, classes, MISSING)
+    _kernel(device, functions, entered, classifier, by_block=not small, lone=lone)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
@@ -129,7 +140,14 @@ def _fixed(module: Module) -> list[ir.Function]:
     return out
 
 
-def _kernel(module: Module, handlers: Straight, regions: Entered, by_block: bool, lone: bool) -> None:
+def _kernel(
+    module: Module,
+    handlers: Straight,
+    regions: Entered,
+    classifier: Classifier | None,
+    by_block: bool,
+    lone: bool,
+) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
@@ -151,7 +169,8 @@ def _kernel(module: Module, handlers: Straight, regions: Entered, by_block: bool
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
     lane = Lane(state, variables, own)
     rounds = begin_rounds(e, thread) if by_block and not lone else None
-    emit_loop(e, handlers, regions, lane, slots, done, rounds, lone)
+    inline = None if classifier is None else classifier.begin(e, thread.params)
+    emit_loop(e, handlers, regions, lane, slots, done, rounds, lone, inline)
     e.position_at_end(done)
     _end(e, thread, lane, runs)
     e.branch(end)
