@@ -20,7 +20,6 @@ import run_gpu
 from measure import driver_version, mean, shown, table, write_results
 
 import kvrm
-from kvrm.neural.policies import make_policies
 
 PROGRAMS = {
     "tight": 10**9,
@@ -90,19 +89,6 @@ def on_the_cpu(programs: Path, rounds: int) -> None:
     print(write_results("dispatch", {"programs": found}))
 
 
-def with_policy(programs: Path, name: str, argument: str, policy: str | None) -> run_gpu.Make:
-    """What makes the machine of a program, which has the policy on target cuda."""
-    make = run_gpu.program(programs, name, argument)
-
-    def made(target: str, engine: str) -> kvrm.Machine:
-        m = make(target, engine)
-        if policy and target == "cuda":
-            m.policies = make_policies({"dispatch": policy})
-        return m
-
-    return made
-
-
 def on_the_gpu(programs: Path, lanes: list[int], rounds: int) -> None:
     """Measure the programs of run_gpu.py; exits where a result is wrong."""
     from kvrm.target.cuda.driver import device
@@ -113,7 +99,8 @@ def on_the_gpu(programs: Path, lanes: list[int], rounds: int) -> None:
         for count in lanes:
             every = {}
             for policy in WAYS:
-                make = with_policy(programs, name, argument, policy)
+                chosen = {"dispatch": policy} if policy else None
+                make = run_gpu.program(programs, name, argument, chosen)
                 one = run_gpu.measure(make, "interpreter", count, budget // 10, rounds)
                 if not one["same_as_cpu"]:
                     raise SystemExit(f"{name}, {count} lanes, dispatch={policy}: not what the CPU gives")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,8 @@ from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.dispatch.inline import InlineNetwork
 from kvrm.neural.dispatch.network import COUNT, NAME, random_weights
 from kvrm.neural.weights import load
+from kvrm.target.cuda import kernel
+from kvrm.target.cuda.ptx import compile_ptx
 from lane_tools import Do, facts, machine, mixture
 from test_lanes import lanes_of
 
@@ -298,6 +302,18 @@ class TestInlineOnTheDevice:
     def test_undefined_words_are_undefined(self) -> None:
         result = bare("inline", b"\xff" * 4, target="cuda").run(max_instructions=1)
         assert result.stop is kvrm.Stop.UNDEFINED
+
+
+def test_inline_assembles(tmp_path: Path) -> None:
+    """NVIDIA's assembler accepts it; each product of the network is in the kernel's text."""
+    if shutil.which("ptxas") is None:
+        pytest.skip("ptxas is missing")
+    emits = InlineNetwork(load(NAME, COUNT)).emit
+    text = compile_ptx(kernel.stage([("ldr_x_unsigned", ())], inline=emits).device, "sm_90")
+    assert text.count("fma.rn.f32") == 44 * 32 + 32 * 16 + 16 * 7
+    ptx = tmp_path / "run.ptx"
+    ptx.write_text(text)
+    subprocess.run(["ptxas", "-arch=sm_90", ptx, "-o", tmp_path / "run.cubin"], check=True)
 
 
 def test_inline_has_no_other_policy_beside_it() -> None:

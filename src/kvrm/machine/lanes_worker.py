@@ -108,11 +108,13 @@ class Worker:
 
     slice = SLICE
 
-    def __init__(self, origin: Machine, job: Job, engine: str | None = None) -> None:
+    def __init__(self, origin: Machine, job: Job, engine: str | None = None, watched: bool = False) -> None:
         self._job, snapshot = job, job.snapshot
         self._loop = lane_loop()
         self._machine = machine = copy(origin)
         machine.engine = engine or origin.engine
+        if not watched:
+            machine.policies = {k: policy for k, policy in origin.policies.items() if k != "memory"}
         machine.state = self._state = State()
         machine._memory = self._memory = LaneMemory(origin._memory.limit)
         machine.memory = MemoryView(self._memory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from llvmlite import ir
 
@@ -42,6 +43,7 @@ from kvrm.target.cuda.region import DeviceRegion
 from kvrm.target.cuda.rounds import Entered, Lane, Straight, begin_rounds, emit_loop
 from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
+from kvrm.values import StagingError
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -67,14 +69,16 @@ def stage(
     regions: Sequence[Region] = (),
     lone: bool = False,
     inline: Emits | None = None,
+    prefetching: Sequence[int] | None = None,
 ) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind.
 
     `lone`: it is for one lane. With `inline`, for which there are no regions, a handler runs words of that
-    class only which this tells.
+    class only which this tells. Those of the variants `prefetching` are there once more, with prefetches, and
+    their decoders behind all others; unless it is None, copies of pages can be made ready.
     """
-    device = Module(SHARED_POINTER if regions or lone else LOCAL_POINTER)
-    host = ir.Module(name="decoders")
+    own = SHARED_POINTER if regions or lone else LOCAL_POINTER
+    device, host = Module(own, readies=prefetching is not None), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = [(fixed, False) for fixed in _fixed(device)]
     classes: list[Execution | None] = [None] * len(functions)
@@ -90,6 +94,12 @@ def stage(
             functions.append((near.function, straight))
         classes += [d.execution] * (len(functions) - len(classes))
         decoders.append(far.decoder(host, f"d{k}", d, near))
+    for k in prefetching or ():
+        d = definition_of(variants[k][0])
+        far = _handler(device, f"h{k}_ahead", d, variants[k][1], len(functions), near=False, prefetches=True)
+        functions.append((far.function, True))
+        classes.append(d.execution)
+        decoders.append(far.decoder(host, f"d{k}_ahead", d, None))
     for function, _ in functions:
         size = sum(len(block.instructions) for block in function.blocks)
         if "noinline" not in function.attributes:
@@ -107,6 +117,19 @@ def stage(
     return Staged(str(device), str(host), handlers)
 
 
+@cache
+def can_prefetch(variant: Variant) -> bool:
+    """Whether a variant is of a load or store, and has room for steps among its operands."""
+    d = definition_of(variant[0])
+    if d.execution is not Execution.LOAD_STORE:
+        return False
+    try:
+        _handler(Module(LOCAL_POINTER, readies=True), "h", d, variant[1], 0, near=False, prefetches=True)
+    except StagingError:
+        return False
+    return True
+
+
 def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Function:
     made = DeviceRegion(module, name, region, alone)
     made.build()
@@ -116,9 +139,15 @@ def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Functi
 
 
 def _handler(
-    module: Module, name: str, d: Definition, statics: Sequence[int], number: int, near: bool
+    module: Module,
+    name: str,
+    d: Definition,
+    statics: Sequence[int],
+    number: int,
+    near: bool,
+    prefetches: bool = False,
 ) -> DeviceStage:
-    made = DeviceStage(module, name, number, near)
+    made = DeviceStage(module, name, number, near, prefetches)
     made.build(d, statics)
     return made
 
