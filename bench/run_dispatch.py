@@ -3,6 +3,9 @@
 `--programs` is a directory of static AArch64 programs that take a scale. Each runs on one lane: without a
 policy, with one that is asked once about each word, and with the same network asked about each instruction
 that runs. The first instructions, in which pages are predecoded, are measured apart. CPU seconds.
+
+With `--target cuda` lanes run the programs of run_gpu.py, which have no C library, in the kernel of the GPU's
+interpreter: the same three ways, by the device's clock, results compared with the CPU's.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import mean, shown, table, write_results
+import run_gpu
+from measure import driver_version, mean, shown, table, write_results
 
 import kvrm
 
@@ -31,6 +35,7 @@ FIRST = 1_000_000
 """Instructions in which a program meets its code."""
 WAYS: dict[str | None, int] = {None: 100_000_000, "network": 100_000_000, "inline": 3_000_000}
 """Dispatch policies, and instructions of one measurement."""
+HEADS = ("none", "network", "ratio", "inline")
 
 
 def began(program: Path, policy: str | None) -> tuple[kvrm.Machine, float]:
@@ -62,16 +67,12 @@ def rates(program: Path, rounds: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def on_the_cpu(programs: Path, rounds: int) -> None:
     """Measure all programs that are there."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--programs", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
     found, rows, ratios = {}, [], []
     for name in PROGRAMS:
-        if (options.programs / name).exists():
-            found[name] = one = rates(options.programs / name, options.rounds)
+        if (programs / name).exists():
+            found[name] = one = rates(programs / name, rounds)
             none, network, inline = (one[policy]["rate"] for policy in ("none", "network", "inline"))
             ratios.append(network / none)
             rows.append(
@@ -84,8 +85,47 @@ def main() -> None:
                 ]
             )
     rows.append(["mean", "", "", shown(mean(ratios), 3), ""])
-    table("M instructions a second", ["program", "none", "network", "ratio", "inline"], rows)
+    table("M instructions a second", ["program", *HEADS], rows)
     print(write_results("dispatch", {"programs": found}))
+
+
+def on_the_gpu(programs: Path, lanes: list[int], rounds: int) -> None:
+    """Measure the programs of run_gpu.py; exits where a result is wrong."""
+    from kvrm.target.cuda.driver import device
+
+    found: dict[str, Any] = {"card": device().name, "driver": driver_version()}
+    rows = []
+    for name, (budget, argument) in run_gpu.PROGRAMS.items():
+        for count in lanes:
+            every = {}
+            for policy in WAYS:
+                chosen = {"dispatch": policy} if policy else None
+                make = run_gpu.program(programs, name, argument, chosen)
+                one = run_gpu.measure(make, "interpreter", count, budget // 10, rounds)
+                if not one["same_as_cpu"]:
+                    raise SystemExit(f"{name}, {count} lanes, dispatch={policy}: not what the CPU gives")
+                every[policy or "none"] = one
+            found[f"{name} {count}"] = every
+            none, network, inline = (every[policy]["rate"] / 1e6 for policy in ("none", "network", "inline"))
+            cells = shown(none), shown(network), shown(network / none, 3), shown(inline)
+            rows.append([name, f"{count:,}", *cells])
+            print(rows[-1], flush=True)
+    table(f"{device().name}, M instructions a second", ["program", "lanes", *HEADS], rows)
+    print(write_results("dispatch-gpu", found))
+
+
+def main() -> None:
+    """Measure on the target that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--programs", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--lanes", type=int, nargs="+", default=[1, run_gpu.LARGE])
+    options = parser.parse_args()
+    if options.target == "cuda":
+        on_the_gpu(options.programs, options.lanes, options.rounds)
+    else:
+        on_the_cpu(options.programs, options.rounds)
 
 
 if __name__ == "__main__":

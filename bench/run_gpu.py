@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import run_campaign
 from measure import driver_version, on_device, table, write_results
 
 import kvrm
+from kvrm.neural.policies import make_policies
 from kvrm.target.cuda.driver import device
 
 WARM = 3000
@@ -34,21 +35,25 @@ PROGRAMS = {
 """Instructions that each of many lanes runs, and the program's argument."""
 
 
-def program(directory: Path, name: str, argument: str) -> Callable[[str, str], kvrm.Machine]:
-    """What makes the machine of a program that is past its beginning."""
+Make = Callable[[str, str], kvrm.Machine]
+"""Makes a machine, given its target and its engine."""
+
+
+def program(directory: Path, name: str, argument: str, policies: Mapping[str, Any] | None = None) -> Make:
+    """What makes the machine of a program that is past its beginning; on target cuda with these policies."""
 
     def make(target: str, engine: str) -> kvrm.Machine:
         m = kvrm.Machine(directory / name, args=[argument], target="cpu", engine="interpreter")
         m.run(max_instructions=WARM)
         m.target, m.engine = target, engine
+        if policies and target == "cuda":
+            m.policies = make_policies(policies)
         return m
 
     return make
 
 
-def measure(
-    make: Callable[[str, str], kvrm.Machine], engine: str, lanes: int, budget: int, rounds: int
-) -> dict[str, Any]:
+def measure(make: Make, engine: str, lanes: int, budget: int, rounds: int) -> dict[str, Any]:
     """Run `lanes` lanes for `budget` instructions; what it took."""
     machine = make("cuda", engine)
     began = time.perf_counter()
@@ -78,6 +83,10 @@ def measure(
         "registers": many._code.kernels["run"].registers,
         "stops": {stop.value: n for stop, n in results.stops.items()},
         "same_as_cpu": bool(same),
+        "left_device": many.left_device,
+        "policies": {question: policy.report for question, policy in machine.policies.items()},
+        "prefetching": many._code.sites,
+        "ready_pages": len(on_device.ready),
     }
 
 

@@ -27,6 +27,24 @@ WARP = {
     "void @llvm.nvvm.barrier.cta.sync.all(i32 %a)": "ret void",
 }
 """What a warp of one thread does."""
+MOST_PREFETCHES = 4096
+PREFETCH = f"""
+@"prefetches" = global [{MOST_PREFETCHES + 1} x i64] zeroinitializer
+define internal void @"prefetch"(i64 %a) {{
+  %p = inttoptr i64 %a to ptr
+  %v = load volatile i8, ptr %p
+  %w = zext i8 %v to i64
+  %n = load i64, ptr @"prefetches"
+  %m = add i64 %n, 1
+  store i64 %m, ptr @"prefetches"
+  %r = urem i64 %n, {MOST_PREFETCHES}
+  %q = add i64 %r, 1
+  %s = getelementptr i64, ptr @"prefetches", i64 %q
+  store i64 %w, ptr %s
+  ret void
+}}
+"""
+"""What is prefetched must be there; it is counted, and the byte is kept."""
 
 
 def host_text(text: str) -> str:
@@ -36,6 +54,7 @@ def host_text(text: str) -> str:
         full = re.search(r"llvm[\w.]+", head)[0]
         text = re.sub(rf'declare \w+ @"{re.escape(full)}"\(.*\)', "", text).replace(full, full[5:])
         text += f"define internal {head.replace('llvm.', '')} alwaysinline {{ {body} }}\n"
+    text = re.sub(r'asm sideeffect "prefetch[^"]*", "l"(?= ?\(i64)', '@"prefetch"', text) + PREFETCH
     words = rf"\1 = internal \2 [{1024 * OWN_WORDS} x i64] undef"
     text = re.sub(r'(@"own_words") = external (addrspace\(3\) global) \[0 x i64\]', words, text)
     for name in SPECIAL:
@@ -112,8 +131,8 @@ class HostDevice:
 class HostBuffer:
     def __init__(self, size: int) -> None:
         self.size = size
-        self._bytes = np.zeros(size + 32, np.uint8)
-        self.address = self._bytes.ctypes.data + 15 & -16
+        self._bytes = np.zeros(size + 64, np.uint8)
+        self.address = self._bytes.ctypes.data + 31 & -32
         self._at = self.address - self._bytes.ctypes.data
 
     def write(self, data: Any, offset: int = 0) -> None:
@@ -163,6 +182,13 @@ class HostKernel:
             for thread in range(threads):
                 self._set[2](thread)
                 call(*arguments)
+
+
+def prefetches(code: Any) -> tuple[int, list[int]]:
+    """How often kernels of a `Code` have prefetched something on the host, and the bytes it begins with."""
+    words = ctypes.c_uint64 * (MOST_PREFETCHES + 1)
+    count, *kept = words.from_address(code.kernels["run"]._loader.address("prefetches"))
+    return count, kept[:count]
 
 
 def install(monkeypatch: Any) -> None:

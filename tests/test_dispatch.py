@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +17,17 @@ from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.dispatch.inline import InlineNetwork
 from kvrm.neural.dispatch.network import COUNT, NAME, random_weights
 from kvrm.neural.weights import load
+from kvrm.target.cuda import kernel
+from kvrm.target.cuda.ptx import compile_ptx
+from lane_tools import Do, facts, machine, mixture
+from test_lanes import lanes_of
 
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
 PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
 CODE = bytes.fromhex("0008c19a010000d4")  # udiv x0, x0, x1; svc #0
 
 
-def run(program: str, policy: object | None) -> kvrm.Result:
+def run(program: str, policy: object | None, **more: object) -> kvrm.Result:
     policies = {} if policy is None else {"dispatch": policy}
     machine = kvrm.Machine(
         GUESTS / program,
@@ -29,6 +35,7 @@ def run(program: str, policy: object | None) -> kvrm.Result:
         stdin=b"(1 + 2) * 3\n",
         engine="interpreter",
         policies=policies,
+        **more,
     )
     return machine.run(max_instructions=20_000_000)
 
@@ -232,9 +239,83 @@ def test_inline_stops_at_breakpoints_budgets_and_faults() -> None:
     assert (result.stop, result.retired, machine.pc) == (kvrm.Stop.FAULT, 1, 5)
 
 
-def test_inline_is_for_one_lane_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(kvrm.UsageError, match="one lane"):
-        bare("inline").fork(4)
-    device_on_host.install(monkeypatch)
-    with pytest.raises(kvrm.UsageError, match="target cpu"):
-        bare("inline", target="cuda")
+def test_inline_for_lanes() -> None:
+    for policy, stop in (("inline", kvrm.Stop.EXIT), (wrong_for_branches(), kvrm.Stop.MISPLACED)):
+        machine = kvrm.Machine(GUESTS / "sha256", policies={"dispatch": policy}, lanes=3)
+        assert machine.run().stops == {stop: 3}
+        assert machine.policies["dispatch"].words == (0 if policy == "inline" else 3)
+
+
+def wrong_for_branches() -> InlineNetwork:
+    """Right but for one bias: no word is a branch."""
+    flat = load(NAME, COUNT).copy()
+    flat[COUNT - len(Execution) + Execution.BRANCH] = -1e6
+    return InlineNetwork(flat)
+
+
+@pytest.mark.usefixtures("place")
+class TestInlineOnTheDevice:
+    def test_it_changes_nothing(self) -> None:
+        plain, inline = run("sha256", None), run("sha256", "inline", target="cuda")
+        for name in ("stop", "retired", "exit_code", "stdout", "stderr", "pc"):
+            assert getattr(inline, name) == getattr(plain, name)
+
+    def test_it_changes_nothing_for_lanes(self) -> None:
+        """Some of them go to the CPU, where they are asked about in the same way."""
+        what, number = mixture(120)
+        want = lanes_of(machine("interpreter", target="cpu"), what, number).run(2000)
+        many = lanes_of(machine("interpreter", target="cuda", policies={"dispatch": "inline"}), what, number)
+        got = many.run(2000)
+        for lane in range(len(what)):
+            assert facts(got, lane) == facts(want, lane), (Do(int(what[lane])), int(number[lane]))
+        assert 0 < many.left_device < len(what)
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_random_weights_stop(self, seed: int) -> None:
+        flat = random_weights(seed)
+        inline = run("sha256", InlineNetwork(flat), target="cuda")
+        once = run("sha256", HostNetwork(flat).classes)
+        assert inline.stop is once.stop is kvrm.Stop.MISPLACED
+        assert (inline.retired, inline.pc, inline.message) == (once.retired, once.pc, once.message)
+
+    def test_the_kernel_decides(self) -> None:
+        """Words of the other classes run, and the first branch does not, in any lane."""
+        branches = wrong_for_branches()
+        once, lanes = run("sha256", branches), 40
+        many = kvrm.Machine(GUESTS / "sha256", policies={"dispatch": branches}, lanes=lanes, target="cuda")
+        results = many.run()
+        assert results.stops == {kvrm.Stop.MISPLACED: lanes} and once.retired > 1
+        assert many.lanes.left_device == lanes and set(results.retired.tolist()) == {once.retired}
+        assert set(results.pc.tolist()) == {once.pc}
+
+    def test_breakpoints_budgets_and_faults(self) -> None:
+        # 1000: add x0, x0, #1; b 0x1000
+        m = bare("inline", bytes.fromhex("00040091ffffff17"), target="cuda")
+        assert m.run(max_instructions=7).retired == 7 and m.pc == 0x1004
+        m.breakpoints = {0x1004}
+        assert m.run(max_instructions=100).stop is kvrm.Stop.BREAKPOINT
+        assert (m.retired, m.pc, m.x[0]) == (9, 0x1004, 47)
+        # ldr x0, [x1]
+        result = bare("inline", bytes.fromhex("200040f9"), target="cuda").run(max_instructions=5)
+        assert (result.stop, result.fault.address, result.retired) == (kvrm.Stop.FAULT, 5, 0)
+
+    def test_undefined_words_are_undefined(self) -> None:
+        result = bare("inline", b"\xff" * 4, target="cuda").run(max_instructions=1)
+        assert result.stop is kvrm.Stop.UNDEFINED
+
+
+def test_inline_assembles(tmp_path: Path) -> None:
+    """NVIDIA's assembler accepts it; each product of the network is in the kernel's text."""
+    if shutil.which("ptxas") is None:
+        pytest.skip("ptxas is missing")
+    emits = InlineNetwork(load(NAME, COUNT)).emit
+    text = compile_ptx(kernel.stage([("ldr_x_unsigned", ())], inline=emits).device, "sm_90")
+    assert text.count("fma.rn.f32") == 44 * 32 + 32 * 16 + 16 * 7
+    ptx = tmp_path / "run.ptx"
+    ptx.write_text(text)
+    subprocess.run(["ptxas", "-arch=sm_90", ptx, "-o", tmp_path / "run.cubin"], check=True)
+
+
+def test_inline_has_no_other_policy_beside_it() -> None:
+    with pytest.raises(kvrm.UsageError, match="not for a machine with policies"):
+        kvrm.Machine(policies={"dispatch": "inline", "loops": "rule"})

@@ -423,8 +423,8 @@ def test_pieces_of_a_run_come_to_the_same() -> None:
     [
         ({"policies": {"memory": "oracle"}}, "knows the future"),
         ({"policies": {"memory": "best"}}, "no policy memory=best"),
-        ({"policies": {"memory": "rule"}, "lanes": 2}, "for one lane on target cpu"),
-        ({"policies": {"memory": "rule"}, "target": "cuda"}, "for one lane on target cpu"),
+        ({"policies": {"memory": "rule"}, "lanes": 2}, "on target cpu a memory policy is for one lane"),
+        ({"policies": {"memory": Recording()}, "target": "cuda"}, "what records accesses"),
         ({"policies": {"memory": "rule"}, "engine": "tiered"}, "a memory policy is for engine interpreter"),
     ],
 )
@@ -434,7 +434,7 @@ def test_where_it_cannot_be(options: dict[str, object], message: str) -> None:
 
 
 def test_it_has_no_forks() -> None:
-    with pytest.raises(UsageError, match="for one lane on target cpu"):
+    with pytest.raises(UsageError, match="on target cpu a memory policy is for one lane"):
         kvrm.Machine(GUESTS / "hello", policies={"memory": "rule"}).fork(2)
 
 

@@ -34,7 +34,6 @@ DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") 
 }
 """What runs the lane of a machine on target "cuda"."""
 
-MEMORY_REFUSED = "a memory policy is for one lane on target cpu"
 RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
 """The interpreter whose memory accesses a policy is told of."""
 
@@ -73,20 +72,18 @@ def checked_features(features: str | Iterable[str] | None) -> frozenset[str]:
         raise UsageError(str(error)) from None
 
 
-def check_policies_of_lanes(policies: Mapping[str, Any]) -> None:
+def check_policies_of_lanes(policies: Mapping[str, Any], target: str) -> None:
     """UsageError if lanes cannot have these policies."""
-    if "memory" in policies:
-        raise UsageError(MEMORY_REFUSED)
-    if hasattr(policies.get("dispatch"), "emit"):
-        raise UsageError("dispatch=inline is for one lane")
+    if "memory" in policies and target != "cuda":
+        raise UsageError("on target cpu a memory policy is for one lane")
 
 
 def check_policies(policies: Mapping[str, Any], engine: str, target: str) -> None:
     """UsageError if a machine of this kind cannot have these policies."""
     if policies and engine != "interpreter":
         raise UsageError(f"a {next(iter(policies))} policy is for engine interpreter")
-    if "memory" in policies and target != "cpu":
-        raise UsageError(MEMORY_REFUSED)
+    if "memory" in policies and target == "cuda" and not hasattr(policies["memory"], "ahead"):
+        raise UsageError("what records accesses or learns from them is for target cpu")
     if "loops" in policies and target != "cpu":
         raise UsageError("a loops policy is for target cpu")
 
@@ -97,14 +94,14 @@ def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str)
     dispatch, watch, loops = (machine.policies.get(question) for question in ("dispatch", "memory", "loops"))
     if watch and loops:
         raise UsageError("a memory policy sees all accesses: it is not for a machine that skips loops")
-    if hasattr(dispatch, "emit"):
-        if watch or loops or target == "cuda":
-            raise UsageError("dispatch=inline is for target cpu, without policies for memory or loops")
+    inline = hasattr(dispatch, "emit")
+    if inline and (watch or loops):
+        raise UsageError("dispatch=inline is not for a machine with policies for memory or loops")
+    if inline and target == "cpu":
         return named(INLINE)(state, memory, dispatch, features)
-    engine: Any = named(RECORDER if watch else usual)(state, memory, features)
+    engine: Any = named(RECORDER if watch and target == "cpu" else usual)(state, memory, features)
     if watch:
-        watch.attach(memory.peek)
-        engine.sink = watch.feed
+        engine.watch_by(watch)
     if dispatch:
         engine.dispatch_by(dispatch)
     if loops:

@@ -55,7 +55,7 @@ class Lanes(Runner[LaneResults]):
             raise UsageError(f"lanes is {lanes!r}; it takes a number, at least 1")
         if machine._outside:
             raise UsageError(f"lanes cannot share {' and '.join(machine._outside)} outside the machine")
-        check_policies_of_lanes(machine.policies)
+        check_policies_of_lanes(machine.policies, machine.target)
         self._machine, self._count, self._fork = machine, lanes, snapshot
         self._breakpoints = set(machine.breakpoints) if snapshot else None
         self.registers = RegisterInputs(lanes)

@@ -108,11 +108,13 @@ class Worker:
 
     slice = SLICE
 
-    def __init__(self, origin: Machine, job: Job, engine: str | None = None) -> None:
+    def __init__(self, origin: Machine, job: Job, engine: str | None = None, watched: bool = False) -> None:
         self._job, snapshot = job, job.snapshot
         self._loop = lane_loop()
         self._machine = machine = copy(origin)
         machine.engine = engine or origin.engine
+        if not watched:
+            machine.policies = {k: policy for k, policy in origin.policies.items() if k != "memory"}
         machine.state = self._state = State()
         machine._memory = self._memory = LaneMemory(origin._memory.limit)
         machine.memory = MemoryView(self._memory)
@@ -127,7 +129,7 @@ class Worker:
         program = origin._process is not None
         machine._engine = self._engine = make_engine(machine, self._memory, program, "cpu")
         self._memory.on_remap = self._engine.invalidate
-        self._native = isinstance(self._engine, Interpreter)
+        self._native = isinstance(self._engine, Interpreter) and self._engine.enterable
         self._entry = address_of(library().enter) if self._native else 0
         self._reported = self._warm = 0
         self._zero = np.zeros(1, np.uint64)

@@ -108,9 +108,9 @@ def _memory(name: str) -> Any:
 
 def _watched(choice: Any) -> Any:
     """What watches a machine: a function of questions becomes the policy of a watch."""
-    from kvrm.neural.memory.policies import Watch
+    from kvrm.neural.memory.policies import watch_by
 
-    return choice if hasattr(choice, "feed") else Watch(choice)
+    return choice if hasattr(choice, "feed") else watch_by(choice)
 
 
 def _patterns(name: str) -> Callable[[Any], Any]:

@@ -79,6 +79,8 @@ class Interpreter:
 
     records = False
     """Whether its handlers note their memory accesses."""
+    enterable = True
+    """Whether somebody else may enter its native code."""
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state, self._memory, self._features = state, memory, features

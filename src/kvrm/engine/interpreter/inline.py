@@ -42,8 +42,15 @@ class InlinePolicy(Protocol):
         """The class of each word."""
 
 
+def inline_or_none(policy: Any) -> InlinePolicy | None:
+    """A dispatch policy, if it is an inline one."""
+    return policy if hasattr(policy, "emit") else None
+
+
 class InlineInterpreter(Interpreter):
     """The interpreter, one word after the other, as it was fetched."""
+
+    enterable = False
 
     def __init__(
         self, state: State, memory: Memory, policy: InlinePolicy, features: frozenset[str] = CORTEX_A76

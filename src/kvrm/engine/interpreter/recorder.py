@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,16 @@ class Accesses:
     write: npt.NDArray[np.bool_]
 
 
+class Watching(Protocol):
+    """Is told how a machine's code is read, and of its accesses."""
+
+    def attach(self, peek: Callable[[int, int], bytes]) -> None:
+        """Accesses begin; `peek(address, length)` reads code."""
+
+    def feed(self, a: Accesses) -> None:
+        """The guest made these accesses."""
+
+
 class Recorder(Interpreter):
     """`Interpreter` that hands the guest's accesses to `sink`, some thousands at a time.
 
@@ -49,6 +60,11 @@ class Recorder(Interpreter):
         self.sink: Callable[[Accesses], None] = lambda accesses: None
         self._buffer = anonymous(CHUNK * MOST_ROWS * ROW)
         self._rows = np.frombuffer(self._buffer, _ROW)
+
+    def watch_by(self, watch: Watching) -> None:
+        """Hand the accesses to somebody who looks at code too."""
+        watch.attach(self._memory.peek)
+        self.sink = watch.feed
 
     def _enter(self, budget: int) -> None:
         budget, start = min(budget, CHUNK), host_address(self._buffer)

@@ -1,18 +1,22 @@
 """Memory policies: what a machine has watch its accesses, and what that reports.
 
 Whatever a policy answers, the guest is not touched: its accesses run through a model of caches in which the
-policy's prefetches are issued, and the report says what would have come of them.
+policy's prefetches are issued, and the report says what would have come of them. On a GPU its answers become
+prefetch instructions, which change no result.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kvrm.engine.interpreter.recorder import Accesses
 from kvrm.errors import UsageError
+from kvrm.neural.memory.ahead import steps_of
 from kvrm.neural.memory.session import PolicySession, Session
 from kvrm.neural.memory.sites import CONFIGS, Policy, rule
 from kvrm.neural.memory.tables import TABLES
@@ -23,15 +27,15 @@ BEST_TABLE = "best-offset"
 
 
 class Watch:
-    """A memory policy of a machine: a function that answers questions, or a session with a table."""
+    """A memory policy of a machine; `make` makes the session that its accesses are fed to."""
 
-    def __init__(self, policy: Policy | Session) -> None:
-        self.session = policy if isinstance(policy, Session) else PolicySession(policy)
+    def __init__(self, make: Callable[[], Session]) -> None:
+        self._make, self.session = make, make()
         self._sites: Sites | None = None
 
     def attach(self, peek: Peek) -> None:
-        """The machine says how its code is read."""
-        self._sites = Sites(peek)
+        """The machine says how its code is read. All that was seen before is forgotten."""
+        self.session, self._sites = self._make(), Sites(peek)
 
     def feed(self, a: Accesses) -> None:
         """The guest made these accesses."""
@@ -41,6 +45,12 @@ class Watch:
             self.session.words = self._sites.words
         address, write = a.address.astype(np.int64), a.write.astype(np.int64)
         self.session.feed(site, address, a.retired, write, len(self._sites))
+
+    def ahead(self) -> dict[int, list[int]]:
+        """For each instruction that should prefetch, how many bytes ahead of its own address."""
+        assert self._sites is not None
+        pcs = self._sites.pcs.tolist()
+        return {pcs[site]: steps for site, steps in steps_of(self.session).items()}
 
     @property
     def report(self) -> dict[str, Any]:
@@ -60,15 +70,20 @@ class Watch:
         return told
 
 
+def watch_by(policy: Policy) -> Watch:
+    """The watch of a function that answers questions."""
+    return Watch(partial(PolicySession, policy))
+
+
 def make_watch(name: str) -> Watch:
     """The watch of a policy. UsageError for the oracle: it needs the future."""
     if name == "rule":
-        return Watch(rule)
+        return watch_by(rule)
     if name == "table":
         table = TABLES[BEST_TABLE]
-        return Watch(Session(table.propose, table.fresh()))
+        return Watch(lambda: Session(table.propose, table.fresh()))
     if name == "oracle":
         raise UsageError("memory=oracle knows the future: it needs a trace (kvrm evaluate memory)")
     from kvrm.neural.memory import network
 
-    return Watch(network.shipped() if name == "network" else network.random_policy(0))
+    return watch_by(network.shipped() if name == "network" else network.random_policy(0))

@@ -72,7 +72,7 @@ class Session:
     """Caches, a prefetcher, and counters for each site; sites are numbered from 0 as their owner likes."""
 
     def __init__(self, propose: Propose, table: Array, shape: Shape = DEFAULT) -> None:
-        self._simulate, self.table = _kernel(propose), table
+        self._simulate, self.propose, self.table = _kernel(propose), propose, table
         self._model = shape.model()
         self._l1 = np.zeros(shape.l1_bytes // cache.LINE * WIDTH, np.int64)
         self._l2 = np.zeros(shape.l2_bytes // cache.LINE, np.int64)

@@ -51,6 +51,7 @@ class Param(IntEnum):
     LANES = auto()  # how many
     COUNTERS = auto()  # two words: lanes that used up what they were granted, instructions retired
     PROCESS = auto()  # what system calls need to know (`kvrm.target.cuda.process`); 0: a bare machine
+    WORDS = auto()  # for each slot its word, 32 bits; 0: none is asked about
 
 
 class Word(IntEnum):
@@ -115,11 +116,14 @@ REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
 
 
 class Module(ir.Module):  # type: ignore[misc]
-    """The device's code. The words that a thread has at hand are in shared or local memory, as `own` says."""
+    """The device's code. The words that a thread has at hand are in shared or local memory, as `own` says.
 
-    def __init__(self, own: ir.PointerType) -> None:
+    `readies`: whether copies of pages may be made before lanes own them (`kvrm.target.cuda.memory`).
+    """
+
+    def __init__(self, own: ir.PointerType, readies: bool) -> None:
         super().__init__(name="kernel")
-        self.own = own
+        self.own, self.readies = own, readies
 
 
 def handler(module: Module) -> ir.FunctionType:

@@ -49,7 +49,7 @@ def read(
     near, away, done = (e.append_basic_block(name) for name in ("near", "far", "read"))
     unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, away))
     e.position_at_end(near)
-    where, stride = _place(e, address, site)
+    where, stride = place(e, e.load(site.base, typ=I64), address)
     value = memory.join(e, t, [e.load(pointer(e, p), typ=w) for p, w in memory.words(e, where, stride, t)])
     e.branch(done)
     e.position_at_end(away)
@@ -75,7 +75,7 @@ def write(
     near, away, done = (e.append_basic_block(name) for name in ("near", "far", "written"))
     unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, away))
     e.position_at_end(near)
-    where, _ = _place(e, address, site)
+    where, _ = place(e, e.load(site.base, typ=I64), address)
     for i, (p, w) in enumerate(memory.words(e, where, _c(OWN_STRIDE), t)):
         part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, 64 * i)), w)
         e.store(part, pointer(e, p))
@@ -97,9 +97,8 @@ def _hits(e: Emitter, address: ir.Value, size: int, site: Site) -> ir.Value:
     return e.and_(hit, memory.is_easy(e, offset_of(e, address), size))
 
 
-def _place(e: Emitter, address: ir.Value, site: Site) -> tuple[ir.Value, ir.Value]:
-    """Where an access is on the device, and how far the next word is."""
-    base = e.load(site.base, typ=I64)
+def place(e: Emitter, base: ir.Value, address: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Where an address is on the device, and how far the next word is; `base` as far accesses return it."""
     stride = e.select(e.trunc(base, I1), _c(OWN_STRIDE), _c(WORD))
     return e.add(e.and_(base, _c(-2)), inside(e, offset_of(e, address), stride)), stride
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.interpreter.dispatch import Policy, misplaced
+from kvrm.engine.interpreter.inline import InlinePolicy, inline_or_none
 from kvrm.engine.interpreter.library import variants_of
 from kvrm.engine.interpreter.slots import OPERANDS, PAGE_SLOTS, SLOT
 from kvrm.engine.translator.region import Region
@@ -23,13 +24,14 @@ from kvrm.isa.a64 import definition_of, definitions
 from kvrm.isa.decoder import decode_many
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
-from kvrm.target.cuda import kernel
+from kvrm.target.cuda import kernel, prefetch
 from kvrm.target.cuda.abi import CHUNKS, OWN_WORDS, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.ptx import compile_ptx
+from kvrm.target.cuda.transfer import READY_KERNELS
 
 log = logging.getLogger("kvrm")
 
@@ -45,6 +47,8 @@ class Shape:
 INTERPRETED, ALONE, TOGETHER, LONE = Shape(128, 64), Shape(256, 128), Shape(512, 128), Shape(32, 255)
 """Without regions; with regions, each warp choosing by itself what it runs, or all of a block together; for
 one lane."""
+INLINE = Shape(128, 128)
+"""With a network in the loop, the outputs of two layers of which are in registers."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
 LARGEST_CACHE = 512 << 20
@@ -56,9 +60,12 @@ Ids = npt.NDArray[np.uint32]
 class Code:
     """The code in `pages`, page numbers to contents, for machines with these features.
 
-    Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so.
-    `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`). Compiled code is cached on disk,
-    named by a hash of all that it depends on. `lone`: it is for one lane.
+    Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so. If
+    it is an inline policy, the kernel finds out, each time that one is to run. `ahead` has, for instructions
+    that are to prefetch, steps from the addresses that they access; if it is given, pages can be made ready.
+    `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`), `sites` how many instructions
+    prefetch. Compiled code is cached on disk, named by a hash of all that it depends on. `lone`: it is for
+    one lane.
     """
 
     def __init__(
@@ -68,10 +75,12 @@ class Code:
         features: frozenset[str],
         regions: Sequence[Region] = (),
         breakpoints: frozenset[int] = frozenset(),
-        dispatch: Policy | None = None,
+        dispatch: Policy | InlinePolicy | None = None,
+        ahead: Mapping[int, Sequence[int]] | None = None,
         lone: bool = False,
     ) -> None:
         self._gpu = gpu
+        self._inline = inline_or_none(dispatch)
         self._pages = sorted(pages)
         self._first = {page: 1 + i * PAGE_SLOTS for i, page in enumerate(self._pages)}
         text = b"".join(pages[page] for page in self._pages)
@@ -82,10 +91,17 @@ class Code:
         ]
         self.regions = list(regions)
         self._lone = lone
-        self._shape = LONE if lone else (ALONE if fits(regions) else TOGETHER) if regions else INTERPRETED
+        code = np.frombuffer(text, np.uint32).reshape(-1, PAGE // 4)
+        which = self._variants_of(code)
+        steps = {self.slot(pc): prefetch.packed(each) for pc, each in (ahead or {}).items()}
+        chosen, sites = self._choose_prefetching(which, steps)
+        self._prefetching = None if ahead is None else chosen
+        interpreted = INTERPRETED if self._inline is None else INLINE
+        self._shape = LONE if lone else (ALONE if fits(regions) else TOGETHER) if regions else interpreted
         cubin, host, self._handlers = self._compiled()
         module = gpu.load(cubin)
-        self.kernels: dict[str, Kernel] = {name: module.function(name) for name in kernel.KERNELS}
+        names = kernel.KERNELS if ahead is None else (*kernel.KERNELS, *READY_KERNELS)
+        self.kernels: dict[str, Kernel] = {name: module.function(name) for name in names}
         self._shared = 8 * OWN_WORDS * self._shape.threads if regions or lone else 0
         self.kernels["run"].allow_shared(self._shared)
         self._loader = native.Loader()
@@ -94,12 +110,14 @@ class Code:
         self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
         # the last is loaded ahead, and never run
         self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
-        code = np.frombuffer(text, np.uint32).reshape(-1, PAGE // 4)
-        which = self._variants_of(code)
-        if dispatch is not None:
+        self.words = None if self._inline is None else gpu.upload(_beside(code))
+        if dispatch is not None and self._inline is None:
             which[misplaced(dispatch, code.reshape(-1)).reshape(code.shape)] = MISPLACED
         for page, *rows in zip(self._pages, code, which, strict=True):
             self._fill(page, *rows)
+        for slot in sites:
+            self._slots[slot, prefetch.IN_SLOT] = np.frombuffer(steps[slot], np.uint8)
+        self.sites = len(sites)
         self.slots = gpu.upload(self._slots)
         self.breakpoints: frozenset[int] = frozenset()
         self.set_breakpoints(breakpoints)
@@ -109,7 +127,9 @@ class Code:
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
         parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants]
-        stamp = repr([*parts, [region.key for region in self.regions]]).encode()
+        inline = None if self._inline is None else self._inline.name
+        regions = [region.key for region in self.regions]
+        stamp = repr([*parts, regions, inline, self._prefetching, prefetch.INSTRUCTION]).encode()
         name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
         path = cache.versioned_directory("cuda", cache.source_hash()) / name
         data = None if native.dumps() else cache.read_checked(path)
@@ -117,7 +137,8 @@ class Code:
             what = f"{len(self.variants)} instruction handlers and {len(self.regions)} regions"
             log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
             began = time.perf_counter()
-            staged = kernel.stage(self.variants, self.regions, self._lone)
+            emits = None if self._inline is None else self._inline.emit
+            staged = kernel.stage(self.variants, self.regions, self._lone, emits, self._prefetching)
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
             cubin = self._gpu.compile(ptx, self._shape.registers)
@@ -148,6 +169,25 @@ class Code:
                 d = definitions[index]
                 which[i] = numbers.get((d.key, d.statics_of(int(words[i]))), UNALLOCATED)
         return which[where].reshape(code.shape)
+
+    def _choose_prefetching(
+        self, which: npt.NDArray[np.int32], steps: Mapping[int, bytes]
+    ) -> tuple[list[int], list[int]]:
+        """Have slots that have steps run variants that prefetch, whose numbers are behind all others.
+
+        The variants that those are made of, and the slots. What a page holds may have changed since steps
+        were chosen for it, so not all have them in the end.
+        """
+        places = {slot: divmod(slot - 1, PAGE_SLOTS) for slot, each in steps.items() if slot and any(each)}
+        sites = {
+            slot: place
+            for slot, place in places.items()
+            if which[place] >= 0 and kernel.can_prefetch(self.variants[which[place]])
+        }
+        chosen = sorted({int(which[place]) for place in sites.values()})
+        for place in sites.values():
+            which[place] = len(self.variants) + chosen.index(which[place])
+        return chosen, list(sites)
 
     def _fill(self, page: int, words: Ids, which: npt.NDArray[np.int32]) -> None:
         first = self._first[page]
@@ -204,6 +244,13 @@ class Code:
         return self._pages[index] * PAGE + 4 * within
 
 
+def _beside(code: Ids) -> Ids:
+    """The word of each slot, of pages x 1,024 of them; 0 for a slot that has none."""
+    words = np.zeros(1 + len(code) * PAGE_SLOTS + 1, np.uint32)
+    words[1:-1].reshape(-1, PAGE_SLOTS)[:, :-1] = code
+    return words
+
+
 def parameters(
     code: Code, states: Buffer, root: Buffer, tables: Buffer, counters: Buffer
 ) -> dict[Param, int]:
@@ -217,4 +264,5 @@ def parameters(
         Param.TABLES: tables.address,
         Param.COUNTERS: counters.address,
         Param.SLAB_NEXT: counters.address + 16,
+        Param.WORDS: code.words.address if code.words else 0,
     }

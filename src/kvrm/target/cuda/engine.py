@@ -7,12 +7,15 @@ the host has changed it; what the lane has written comes back whenever it stops.
 from __future__ import annotations
 
 import time
-from collections.abc import Set
+from collections.abc import Mapping, Sequence, Set
+from typing import Protocol
 
 import numpy as np
 
-from kvrm.engine.exits import Exit
-from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.interpreter.dispatch import Policy
+from kvrm.engine.interpreter.engine import SIMPLE, Interpreter
+from kvrm.engine.interpreter.recorder import Recorder, Watching
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
@@ -29,7 +32,7 @@ from kvrm.target.cuda.profile import words_at
 from kvrm.target.cuda.slices import Slices
 
 PROFILED = 200_000
-"""Instructions that are run and recorded on the CPU first, for regions to be chosen."""
+"""Instructions that are run and recorded on the CPU first, for regions or what is prefetched to be chosen."""
 SLICE_SECONDS = 0.1
 """How long a launch is meant to take, so that `cancel` is served."""
 
@@ -43,6 +46,7 @@ class DeviceEngine(Interpreter):
         self._lane = OneLane(self._gpu)
         self._device_code: Code | None = None
         self._device_regions: list[Region] = []
+        self._ahead: Mapping[int, Sequence[int]] | None = None
         self._paths = Paths(lambda pc: words_at(memory, pc), features)
         self._trace: list[int] = []
         self._unprofiled = self._profile_length()
@@ -102,7 +106,7 @@ class DeviceEngine(Interpreter):
             breakpoints = frozenset(self._breaks)
             policy = None if self._dispatch is None else self._dispatch.policy
             self._device_code = Code(
-                self._gpu, pages, self._features, current, breakpoints, policy, lone=True
+                self._gpu, pages, self._features, current, breakpoints, policy, self._ahead, lone=True
             )
         return self._device_code
 
@@ -154,11 +158,59 @@ class DeviceEngine(Interpreter):
             HOST[host : host + PAGE] = data
 
 
+class Foresight(Watching, Protocol):
+    """A memory policy that says, after some accesses, what is to be prefetched."""
+
+    def ahead(self) -> Mapping[int, Sequence[int]]:
+        """Steps by address of instruction (`Code`)."""
+
+
 class DeviceInterpreter(DeviceEngine):
-    """The same without regions."""
+    """The same without regions.
+
+    With `watch_by`, the first instructions run on the CPU, where their accesses are recorded, and what the
+    device runs prefetches as the policy then says.
+    """
+
+    _watch: Foresight | None = None
+    _recorder: Recorder
 
     def _profile_length(self) -> int:
         return 0
+
+    def watch_by(self, watch: Foresight) -> None:
+        """Have a policy decide which loads and stores prefetch; before anything runs."""
+        self._watch, self._unprofiled = watch, PROFILED
+        self._recorder = Recorder(self._state, self._memory, self._features)
+        self._recorder.account = self.account
+        self._recorder.watch_by(watch)
+
+    def dispatch_by(self, policy: Policy) -> None:
+        """Of recorded instructions, too."""
+        super().dispatch_by(policy)
+        if self._watch is not None:
+            self._recorder.dispatch_by(policy)
+
+    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
+        """As the interpreter."""
+        if self._watch is None:
+            return super().run(budget, breakpoints)
+        before, self._recorder.trace = self.retired, self.trace
+        left = self._recorder.run(min(budget, self._unprofiled), breakpoints)
+        done = self.retired - before
+        self._unprofiled -= done
+        if self._unprofiled > 0 or left.kind is not ExitKind.BUDGET:
+            return left
+        self._ahead, self._watch = self._watch.ahead(), None
+        if done < budget and self._state.pc in breakpoints:
+            return SIMPLE[Reason.BREAKPOINT]
+        return super().run(budget - done, breakpoints)
+
+    def invalidate(self, start: int, end: int) -> None:
+        """Also of what is recorded."""
+        super().invalidate(start, end)
+        if self._watch is not None:
+            self._recorder.invalidate(start, end)
 
 
 def _is_current(region: Region, pages: dict[int, bytes]) -> bool:

@@ -73,6 +73,11 @@ class Image:
         chunk = page // CHUNK
         return (self._chunks.index(chunk) + 1) * CHUNK + page % CHUNK if chunk in self._chunks else 0
 
+    def may_own(self, page: int) -> bool:
+        """Whether lanes can get their own copies of a page: it has an entry, and is not code."""
+        index = self.index(page * PAGE)
+        return bool(index) and not int(self.table["shared"][index]) & CODE
+
     def page(self, index: int) -> int:
         """The number of the page whose entry is at an index of a group's table."""
         return self._chunks[index // CHUNK - 1] * CHUNK + index % CHUNK

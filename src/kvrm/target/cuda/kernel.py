@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER, Callee
+from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT, Reason
 from kvrm.engine.translator.region import Region
@@ -35,11 +37,13 @@ from kvrm.target.cuda.abi import (
     pointer,
     shared_words,
 )
+from kvrm.target.cuda.inline import Classifier, make_classifier
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
 from kvrm.target.cuda.rounds import Entered, Lane, Straight, begin_rounds, emit_loop
 from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
+from kvrm.values import StagingError
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -60,15 +64,24 @@ class Staged:
     handlers: int
 
 
-def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: bool = False) -> Staged:
+def stage(
+    variants: Sequence[Variant],
+    regions: Sequence[Region] = (),
+    lone: bool = False,
+    inline: Emits | None = None,
+    prefetching: Sequence[int] | None = None,
+) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind.
 
-    `lone`: it is for one lane.
+    `lone`: it is for one lane. With `inline`, for which there are no regions, a handler runs words of that
+    class only which this tells. Those of the variants `prefetching` are there once more, with prefetches, and
+    their decoders behind all others; unless it is None, copies of pages can be made ready.
     """
-    device = Module(SHARED_POINTER if regions or lone else LOCAL_POINTER)
-    host = ir.Module(name="decoders")
+    own = SHARED_POINTER if regions or lone else LOCAL_POINTER
+    device, host = Module(own, readies=prefetching is not None), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = [(fixed, False) for fixed in _fixed(device)]
+    classes: list[Execution | None] = [None] * len(functions)
     decoders: list[ir.Function] = []
     for k, (key, statics) in enumerate(variants):
         d = definition_of(key)
@@ -79,7 +92,14 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: boo
         if far.has_static_target:
             near = _handler(device, f"h{k}_near", d, statics, len(functions), near=True)
             functions.append((near.function, straight))
+        classes += [d.execution] * (len(functions) - len(classes))
         decoders.append(far.decoder(host, f"d{k}", d, near))
+    for k in prefetching or ():
+        d = definition_of(variants[k][0])
+        far = _handler(device, f"h{k}_ahead", d, variants[k][1], len(functions), near=False, prefetches=True)
+        functions.append((far.function, True))
+        classes.append(d.execution)
+        decoders.append(far.decoder(host, f"d{k}_ahead", d, None))
     for function, _ in functions:
         size = sum(len(block.instructions) for block in function.blocks)
         if "noinline" not in function.attributes:
@@ -90,10 +110,24 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: boo
         (_region(device, f"region{k}", region, small), len(region.order()))
         for k, region in enumerate(regions)
     ]
-    _kernel(device, functions, entered, by_block=not small, lone=lone)
+    classifier = None if inline is None else make_classifier(device, inline, classes, MISSING)
+    _kernel(device, functions, entered, classifier, by_block=not small, lone=lone)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
+
+
+@cache
+def can_prefetch(variant: Variant) -> bool:
+    """Whether a variant is of a load or store, and has room for steps among its operands."""
+    d = definition_of(variant[0])
+    if d.execution is not Execution.LOAD_STORE:
+        return False
+    try:
+        _handler(Module(LOCAL_POINTER, readies=True), "h", d, variant[1], 0, near=False, prefetches=True)
+    except StagingError:
+        return False
+    return True
 
 
 def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Function:
@@ -105,9 +139,15 @@ def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Functi
 
 
 def _handler(
-    module: Module, name: str, d: Definition, statics: Sequence[int], number: int, near: bool
+    module: Module,
+    name: str,
+    d: Definition,
+    statics: Sequence[int],
+    number: int,
+    near: bool,
+    prefetches: bool = False,
 ) -> DeviceStage:
-    made = DeviceStage(module, name, number, near)
+    made = DeviceStage(module, name, number, near, prefetches)
     made.build(d, statics)
     return made
 
@@ -129,7 +169,14 @@ def _fixed(module: Module) -> list[ir.Function]:
     return out
 
 
-def _kernel(module: Module, handlers: Straight, regions: Entered, by_block: bool, lone: bool) -> None:
+def _kernel(
+    module: Module,
+    handlers: Straight,
+    regions: Entered,
+    classifier: Classifier | None,
+    by_block: bool,
+    lone: bool,
+) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
@@ -151,7 +198,8 @@ def _kernel(module: Module, handlers: Straight, regions: Entered, by_block: bool
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
     lane = Lane(state, variables, own)
     rounds = begin_rounds(e, thread) if by_block and not lone else None
-    emit_loop(e, handlers, regions, lane, slots, done, rounds, lone)
+    inline = None if classifier is None else classifier.begin(e, thread.params)
+    emit_loop(e, handlers, regions, lane, slots, done, rounds, lone, inline)
     e.position_at_end(done)
     _end(e, thread, lane, runs)
     e.branch(end)

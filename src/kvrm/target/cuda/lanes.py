@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_worker import Job
 from kvrm.machine.texts import Texts
+from kvrm.memory import PAGE
 from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device, DeviceError
 from kvrm.target.cuda.image import ENTRY, Image
+from kvrm.target.cuda.memory import SLAB_BYTES
 from kvrm.target.cuda.pool import Pool
 from kvrm.target.cuda.process import DeviceProcess
 
@@ -26,8 +28,16 @@ THREADS = 128
 Bytes = npt.NDArray[np.uint8]
 
 
+READY_MOST, READY_PART = 64, 0.25
+"""Pages of which copies are made before lanes run, and the part of the free device memory, at most."""
+
+
 class DeviceLanes:
-    """The lanes of a job, as they begin. `retired` is counted over all of them."""
+    """The lanes of a job, as they begin. `retired` is counted over all of them.
+
+    Copies of pages `written`, which lanes are known to write, are made before they run; `ready` has those.
+    Lanes own them only when they write, as always, so nothing but time can be told from it.
+    """
 
     def __init__(
         self,
@@ -36,6 +46,7 @@ class DeviceLanes:
         image: Image,
         process: DeviceProcess | None,
         job: Job,
+        written: Sequence[int] = (),
     ) -> None:
         self._gpu, self._code, self._image, self._process = gpu, code, image, process
         self._lanes = len(job.outputs.stop)
@@ -48,7 +59,10 @@ class DeviceLanes:
         self._counters = gpu.allocate(24)
         self._outcome = gpu.allocate(self._padded * 17)
         self._params = gpu.allocate(8 * len(Param))
-        self._pool = Pool(gpu, groups)
+        room = int(gpu.free_bytes * READY_PART) // (SLAB_BYTES * groups)
+        self.ready = [page for page in written if image.may_own(page)][: min(READY_MOST, room)]
+        self._pool = Pool(gpu, groups, len(self.ready))
+        self._readying = 0.0
         self.begin(job)
 
     def __len__(self) -> int:
@@ -74,6 +88,8 @@ class DeviceLanes:
             words[word] = value
         self._column.write(words)
         self._launch("begin", self._column.address, 0, 0)
+        if self.ready:
+            self._readying = self._make_ready()
         for word, values in self._process.inputs(job, self._lanes) if self._process else ():
             self.put(8 * word, values)
         for array, first, step, offset in job.registers:
@@ -87,6 +103,16 @@ class DeviceLanes:
             pointers, start, rows = self._process.stacks(job)
             self.put(offset_of("sp"), pointers)
             self._put_rows(start, rows)
+
+    def _make_ready(self) -> float:
+        """Make copies of pages, as many as there is room for; the seconds it took."""
+        gpu, addresses = self._gpu, self._gpu.upload(np.array(self.ready, np.uint64) * np.uint64(PAGE))
+        began, ended = gpu.event(), gpu.event()
+        gpu.record(began)
+        self._launch("ready", addresses.address, len(self.ready), 0)
+        gpu.record(ended)
+        gpu.synchronize()
+        return gpu.seconds(began, ended)
 
     def _tell_parameters(self) -> None:
         values = parameters(self._code, self.states, self._image.root, self._tables, self._counters)
@@ -103,9 +129,11 @@ class DeviceLanes:
     def run(self, grant: int) -> tuple[float, int, int]:
         """Run `grant` instructions of each lane that has not ended, below 2^32, at most.
 
-        The seconds it took, lanes that go on, and instructions that all lanes together retired.
+        The seconds it took, lanes that go on, and instructions that all lanes together retired. The first run
+        has the seconds that it took to make pages ready.
         """
         gpu, counters = self._gpu, np.zeros(2, np.uint64)
+        before, self._readying = self._readying, 0.0
         self._counters.write(counters)
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
@@ -114,7 +142,7 @@ class DeviceLanes:
             self._code.run(self._padded, [self._params.address, 0])
         gpu.record(ended)
         going, retired = self._counters.read(counters)
-        return gpu.seconds(began, ended), int(going), int(retired)
+        return before + gpu.seconds(began, ended), int(going), int(retired)
 
     def _taken(self) -> int:
         """How many slabs of the pool's newest block are taken."""

@@ -1,16 +1,19 @@
 """Guest memory on the device: entries for groups, pages that are shared until written, interleaved copies.
 
 An entry is 32 bytes: address of the shared page, address of the slab (0: none yet), and four masks of 32
-bits, one bit for each lane: may read, may write, is mapped, has its own copy. Four low bits of the first word
+bits, one bit for each lane: may read, may write, is mapped, has its own copy. Five low bits of the first word
 are marks: PRIVATE if the lanes began with a private page there, so that own copies of it do not count against
-their limits, CODE if it is executable, FILE if it is of a file that a lane has mapped, and UNSURE while that
-is not settled (`kvrm.target.cuda.ranges`). A slab has the 32 copies of a page interleaved by 8-byte words.
+their limits, CODE if it is executable, FILE if it is of a file that a lane has mapped, UNSURE while that is
+not settled (`kvrm.target.cuda.ranges`), and READY if the slab has all copies of what lanes began with, though
+they own theirs only when they write. A slab has the 32 copies of a page interleaved by 8-byte words.
 
 The entry of an address is found through ROOT, which all groups share: which *chunk* of the group's table, 512
 entries, its 2 MiB have. Chunk 0 is empty, so an address that nothing is mapped at needs no test of its own.
 """
 
 from __future__ import annotations
+
+from contextlib import nullcontext
 
 from llvmlite import ir
 
@@ -21,7 +24,7 @@ from kvrm.target.cuda.abi import PAGES_LEFT, Param, pointer
 
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
-PRIVATE, CODE, FILE, UNSURE, ADDRESS = 1, 2, 4, 8, -16
+PRIVATE, CODE, FILE, UNSURE, READY, ADDRESS = 1, 2, 4, 8, 16, -32
 """Marks in its first word, and the bits of the address."""
 CHUNK = 512
 """Entries of a chunk."""
@@ -218,11 +221,28 @@ def _build_own(fn: ir.Function) -> None:
     e.position_at_end(may)
     base = _slab(e, block, entry, no)
     shared = e.and_(e.load_at(entry, SHARED, I64), _c(ADDRESS))
-    _copy_page(e, shared, e.add(base, e.shl(lane, _c(3))))
+    with e.if_then(e.not_(is_ready(e, marks))) if fn.module.readies else nullcontext():
+        _copy_page(e, shared, e.add(base, e.shl(lane, _c(3))))
     e.store(e.sub(pages, e.zext(counts, I64)), left)
     bit = e.shl(ir.Constant(I32, 1), e.trunc(lane, I32))
     e.atomic_rmw("or", e.at(entry, OWN), bit, "monotonic")
     e.ret(ir.Constant(I1, 1))
+
+
+def is_ready(e: Emitter, marks: ir.Value) -> ir.Value:
+    """Whether the first word of an entry says that copies have been made."""
+    return e.icmp_unsigned("!=", e.and_(marks, _c(READY)), _c(0))
+
+
+def make_ready(e: Emitter, block: ir.Value, entry: ir.Value, lane: ir.Value) -> None:
+    """Make the lane's copy of a page, before lanes run; nothing happens if the pool has none."""
+    after = e.append_basic_block("after")
+    base = _slab(e, block, entry, after)
+    shared = e.and_(e.load_at(entry, SHARED, I64), _c(ADDRESS))
+    _copy_page(e, shared, e.add(base, e.shl(lane, _c(3))))
+    e.atomic_rmw("or", e.at(entry, SHARED), _c(READY), "monotonic")
+    e.branch(after)
+    e.position_at_end(after)
 
 
 def _slab(e: Emitter, block: ir.Value, entry: ir.Value, none: ir.Block) -> ir.Value:

@@ -17,12 +17,15 @@ FIRST = 4
 
 
 class Pool:
-    """Blocks of slabs; the kernel takes them from the newest, `block`, of `limit`; the others are full."""
+    """Blocks of slabs; the kernel takes them from the newest, `block`, of `limit`; the others are full.
 
-    def __init__(self, gpu: Device, groups: int) -> None:
+    Each group is to have `ready` slabs before lanes run, besides those that it begins with.
+    """
+
+    def __init__(self, gpu: Device, groups: int, ready: int) -> None:
         self._gpu = gpu
         self._blocks: list[Buffer] = []
-        self._wanted = FIRST * groups
+        self._wanted = (FIRST + ready) * groups
         self.grow()
 
     @property

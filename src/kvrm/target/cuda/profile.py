@@ -1,13 +1,15 @@
-"""Which regions lanes need: what a few of them do on the CPU, recorded for a while."""
+"""What is known of lanes beforehand: what a few of them do on the CPU, recorded for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
 from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.recorder import Accesses, Recorder
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.machine.lanes_worker import Job, Worker
@@ -20,6 +22,18 @@ PIECES, PIECE, GAP = 12, 20_000, 60_000
 """How often a lane is recorded, for how many instructions, and how many it runs in between."""
 OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 8
 """Lanes that are recorded besides the first, how often, and how many in a row that add nothing end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """Steps of instructions that are to prefetch (`Code`), and pages that are written, in that order."""
+
+    ahead: Mapping[int, Sequence[int]] | None
+    written: Sequence[int]
+
+
+NOTHING = Foreseen(None, ())
+"""What is known without a memory policy."""
 
 
 def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> list[Region]:
@@ -41,6 +55,25 @@ def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) 
         if in_vain == IN_VAIN:
             break
     return plan(paths, path)
+
+
+def find_accesses(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> Foreseen:
+    """What the machine's memory policy makes of the accesses of lane 0's first instructions."""
+    worker = Worker(origin, job, engine="interpreter", watched=True)
+    machine = worker.lane_as_machine(0)
+    engine, watch = machine._engine, machine.policies["memory"]
+    assert isinstance(engine, Recorder)
+    pages: dict[int, None] = {}
+
+    def sink(accesses: Accesses) -> None:
+        watch.feed(accesses)
+        written = accesses.address[accesses.write] // np.uint64(PAGE)
+        pages.update(dict.fromkeys(written.tolist()))
+
+    engine.sink = sink
+    machine.breakpoints = set(breakpoints)
+    machine._run_to(machine.retired + budget)
+    return Foreseen(watch.ahead(), list(pages))
 
 
 def _recorded(machine: Machine, pieces: int, end: int) -> Iterator[list[int]]:

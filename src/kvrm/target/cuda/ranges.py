@@ -4,7 +4,8 @@ All lanes of a group share the address of what a page shows until it is written:
 a file, as the first lane has it that maps the page. It can become another while no lane of the group has the
 page mapped. Lanes map pages at the same moment only if they are at the same system call instruction, and none
 goes on behind it before all have done theirs (`kvrm.target.cuda.rounds`). A lane that finds what another one
-has mapped where its own would be has nothing mapped, and the CPU does its call.
+has mapped where its own would be has nothing mapped, and the CPU does its call. A page is READY from the
+beginning, until a lane gives up its copy or shows something else there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kvrm.target.cuda.memory import (
     MAPPED,
     OWN,
     READ,
+    READY,
     SHARED,
     UNSURE,
     WRITE,
@@ -53,7 +55,7 @@ def examine(module: ir.Module) -> ir.Function:
     with _pages(e, start, end) as at:
         entry = a.entry(at)
         mapped, writable = (a.bit(e.load_at(entry, mask, I32)) for mask in (MAPPED, WRITE))
-        shared = e.and_(e.load_at(entry, SHARED, I64), _c(~UNSURE))
+        shared = _shown(e, e.and_(e.load_at(entry, SHARED, I64), _c(~UNSURE)))
         is_file, is_code = (_has(e, shared, mark) for mark in (FILE, CODE))
         other = e.and_(e.icmp_unsigned("!=", shared, zeros), e.not_(is_file))
         tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable))
@@ -86,6 +88,10 @@ def change(module: ir.Module) -> ir.Function:
         with e.if_then(e.not_(_has(e, become, KEEP))):
             before = e.atomic_rmw("and", e.at(entry, OWN), e.not_(bit), "monotonic")
             e.store(e.add(e.load(left, typ=I64), e.zext(a.bit(before), I64)), left)
+            if module.readies:
+                # the copy has what the lane wrote, and must be made again before it owns it again
+                with e.if_then(a.bit(before)):
+                    e.atomic_rmw("and", e.at(entry, SHARED), _c(~READY), "monotonic")
     e.ret_void()
     return fn
 
@@ -109,15 +115,17 @@ def show(module: ir.Module) -> ir.Function:
 
     with _pages(e, start, end) as at:
         entry = a.entry(at)
-        differs = e.icmp_unsigned("!=", e.load_at(entry, SHARED, I64), wanted(at))
+        differs = e.icmp_unsigned("!=", _shown(e, e.load_at(entry, SHARED, I64)), wanted(at))
         with e.if_then(differs), e.if_then(e.not_(e.call(_claim(module), [entry, wanted(at)]))):
             e.ret(ir.Constant(I1, 0))
     e.call(change(module), [params, start, end, become, left])
     # who has claimed a page since has seen that it is mapped, or is seen here
     _fence(e)
-    with _pages(e, start, end) as at, e.if_then(e.icmp_unsigned("!=", _shared(e, a.entry(at)), wanted(at))):
-        e.call(change(module), [params, start, end, _c(0), left])
-        e.ret(ir.Constant(I1, 0))
+    with _pages(e, start, end) as at:
+        differs = e.icmp_unsigned("!=", _shown(e, _shared(e, a.entry(at))), wanted(at))
+        with e.if_then(differs):
+            e.call(change(module), [params, start, end, _c(0), left])
+            e.ret(ir.Constant(I1, 0))
     e.ret(ir.Constant(I1, 1))
     return fn
 
@@ -142,7 +150,7 @@ def _claim(module: ir.Module) -> ir.Function:
     e.position_at_end(look)
     # in this order: what other lanes have mapped they have claimed before
     mapped, now = _is_mapped(e, entry), _shared(e, entry)
-    e.cbranch(e.icmp_unsigned("==", now, wanted), yes, differs)
+    e.cbranch(e.icmp_unsigned("==", _shown(e, now), wanted), yes, differs)
     e.position_at_end(differs)
     e.cbranch(_has(e, now, UNSURE), look, other)
     e.position_at_end(other)
@@ -153,7 +161,7 @@ def _claim(module: ir.Module) -> ir.Function:
     e.position_at_end(claimed)
     _fence(e)
     conflict = _is_mapped(e, entry)
-    e.atomic_rmw("xchg", e.at(entry, SHARED), e.select(conflict, now, wanted), "monotonic")
+    e.atomic_rmw("xchg", e.at(entry, SHARED), e.select(conflict, _shown(e, now), wanted), "monotonic")
     e.ret(e.not_(conflict))
     for block, result in ((yes, 1), (no, 0)):
         e.position_at_end(block)
@@ -169,6 +177,11 @@ def _fence(e: Emitter) -> None:
 def _shared(e: Emitter, entry: ir.Value) -> ir.Value:
     """An entry's first word, which other lanes may be changing."""
     return e.load_atomic(e.at(entry, SHARED), "monotonic", 8, typ=I64)
+
+
+def _shown(e: Emitter, shared: ir.Value) -> ir.Value:
+    """An entry's first word, ready or not."""
+    return e.and_(shared, _c(~READY)) if e.module.readies else shared
 
 
 def _is_mapped(e: Emitter, entry: ir.Value) -> ir.Value:

@@ -7,9 +7,10 @@ next one: nothing needs to be chosen then, and that slot is loaded while the han
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from llvmlite import ir
 
@@ -26,6 +27,7 @@ from kvrm.target.cuda.abi import (
     Var,
     shared,
 )
+from kvrm.target.cuda.inline import Inline
 from kvrm.target.cuda.transfer import Thread
 
 ALL_LANES = ir.Constant(I32, (1 << 32) - 1)
@@ -82,10 +84,12 @@ def emit_loop(
     done: ir.Block,
     rounds: Rounds | None = None,
     lone: bool = False,
+    inline: Inline | None = None,
 ) -> None:
     """The loop, behind the block that is being emitted; once no lane runs, `done` is next.
 
-    With `rounds` all warps of a block run the same slot at a time; `lone`: a warp has one lane at most.
+    With `rounds` all warps of a block run the same slot at a time; `lone`: a warp has one lane at most. With
+    `inline`, there are no regions.
     """
     loop, look, go, run, following = map(e.append_basic_block, ("loop", "look", "go", "run", "following"))
     e.branch(loop)
@@ -112,6 +116,7 @@ def emit_loop(
     operands = _operands(e, slots, number)
     behind = e.and_(e.add(least, ir.Constant(I32, 1)), ir.Constant(I32, PLAIN - 1))
     ahead = _id(e, slots, behind) if lone else None
+    choose = None if inline is None else partial(inline.choose, inline.word(e, number))
     # "not above" says to the optimiser only that: it would use the lane's own number for one that all share
     e.cbranch(e.icmp_unsigned("<=", mine, least), run, loop)
     e.position_at_end(following)
@@ -119,9 +124,11 @@ def emit_loop(
     _from(now, [*after, ahead or _id(e, slots, behind)], following)
     e.branch(go)
     e.position_at_end(run)
-    _cases(e, which, [number, *operands], handlers, regions, lane, (loop, following, together))
+    _cases(e, which, [number, *operands], handlers, regions, lane, choose, (loop, following, together))
 
 
+Choose = Callable[[Emitter, ir.Value, Sequence[ir.Block]], None]
+"""Goes to the block of a handler's number."""
 Targets = tuple[ir.Block, ir.Block, ir.Value]
 """What is next; what is behind a handler that is straight, if this holds."""
 
@@ -133,35 +140,36 @@ def _cases(
     handlers: Straight,
     regions: Entered,
     lane: Lane,
+    choose: Choose | None,
     targets: Targets,
 ) -> None:
-    """Run the handler or the region with the number `which`."""
+    """Run the handler or the region with the number `which`; `choose` decides whether a handler may."""
     other = e.append_basic_block("other")
-    switch = e.switch(which, other)
+    own = [e.append_basic_block("case") for _ in handlers]
+    entered = [e.append_basic_block("case") for _ in regions]
+    numbered = [case for case, (_, blocks) in zip(entered, regions, strict=True) for _ in range(blocks)]
+    if choose is None:
+        switch = e.switch(which, other)
+        for k, case in enumerate([*own, *numbered]):
+            switch.add_case(ir.Constant(I32, k), case)
+    else:
+        choose(e, which, own)
     loop, following, together = targets
-    for k, (handler, straight) in enumerate(handlers):
-        _case(e, switch, k)
+    for case, (handler, straight) in zip(own, handlers, strict=True):
+        e.position_at_end(case)
         lane.call(e, handler, arguments)
         if straight:
             e.cbranch(together, following, loop)
         else:
             e.branch(loop)
     first = len(handlers)
-    for region, blocks in regions:
-        _case(e, switch, *range(first, first + blocks))
+    for case, (region, blocks) in zip(entered, regions, strict=True):
+        e.position_at_end(case)
         lane.enter(e, region, e.sub(which, ir.Constant(I32, first)))
         e.branch(loop)
         first += blocks
     e.position_at_end(other)
     e.unreachable()
-
-
-def _case(e: Emitter, switch: ir.SwitchInstr, *numbers: int) -> None:
-    """Go on with what is done for these numbers."""
-    case = e.append_basic_block("case")
-    for number in numbers:
-        switch.add_case(ir.Constant(I32, number), case)
-    e.position_at_end(case)
 
 
 def _from(phis: Sequence[ir.Value], values: Sequence[ir.Value], block: ir.Block) -> None:

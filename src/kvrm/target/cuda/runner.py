@@ -32,13 +32,13 @@ from kvrm.target.cuda.driver import Device, device
 from kvrm.target.cuda.image import Image
 from kvrm.target.cuda.lanes import Bytes, DeviceLanes
 from kvrm.target.cuda.process import DeviceProcess, chunks_ahead
-from kvrm.target.cuda.profile import find_regions
+from kvrm.target.cuda.profile import NOTHING, find_accesses, find_regions
 from kvrm.target.cuda.slices import Slices
 
 SLICE_SECONDS = 0.05
 """How long a launch is meant to take, so that `cancel` and `poll` are served."""
 PROFILED = 1 << 21
-"""Instructions of one lane that regions are chosen from."""
+"""Instructions of one lane that regions, or what is prefetched, are chosen from."""
 
 
 ENDS = {
@@ -103,11 +103,14 @@ class CudaLanes(Lanes):
         regions = []
         if not interprets:
             regions = find_regions(self._machine, self._on_host(job), PROFILED, breakpoints)
-        policy = self._machine.policies.get("dispatch")
-        self._code = Code(
-            gpu, image.code, self._machine.features, regions, breakpoints, policy, lone=len(self) == 1
-        )
-        self._device, self._of = DeviceLanes(gpu, self._code, image, self._process, job), job
+        policies = self._machine.policies
+        known = NOTHING
+        if "memory" in policies:
+            known = find_accesses(self._machine, self._on_host(job), PROFILED, breakpoints)
+        features, dispatch, lone = self._machine.features, policies.get("dispatch"), len(self) == 1
+        self._code = Code(gpu, image.code, features, regions, breakpoints, dispatch, known.ahead, lone)
+        self._device = DeviceLanes(gpu, self._code, image, self._process, job, known.written)
+        self._of = job
         self._slices = Slices(SLICE_SECONDS)
 
     @staticmethod

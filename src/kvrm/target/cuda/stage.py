@@ -12,29 +12,36 @@ from kvrm.engine.interpreter.stage import HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
 from kvrm.machine import state as layout
-from kvrm.target.cuda import access, memory
+from kvrm.target.cuda import far, memory
 from kvrm.target.cuda.abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, pointer
 from kvrm.target.cuda.linux import resident
+from kvrm.target.cuda.prefetch import STEPS, STEPS_BYTES, prefetch
 from kvrm.target.cuda.resident import ASKED, DONE, EXIT
 from kvrm.values import Bits, StagingError
 
 
 class DeviceStage(HandlerStage):
-    """A handler on the device, and the host's decoder that fills slots for it."""
+    """A handler on the device, and the host's decoder that fills slots for it.
+
+    One that `prefetches` does so after its first access, by steps that are put into its slots.
+    """
 
     _f: DeviceFunction
 
-    def __init__(self, module: ir.Module, name: str, number: int, near: bool) -> None:
+    def __init__(
+        self, module: ir.Module, name: str, number: int, near: bool, prefetches: bool = False
+    ) -> None:
         super().__init__(module, name, None, near, DeviceFunction)
-        self._number = number
-        self._taken: list[tuple[int, int]] = []
+        self._number, self._prefetches = number, prefetches
+        self._taken: list[tuple[int, int]] = [(STEPS, STEPS_BYTES)] if prefetches else []
 
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Through the group's entries."""
         self.touches_memory = True
         f = self._f
-        value, refused = access.read(f.e, f.registers, self.value(address), ir.IntType(n), None)
-        self._refuse_if(refused)
+        at = self.value(address)
+        page, value = far.read(f.e, f.registers, at, ir.IntType(n))
+        self._accessed(at, page)
         return self._wrap(value, n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
@@ -42,15 +49,17 @@ class DeviceStage(HandlerStage):
         f, e = self._f, self._f.e
         a, v = self.value(address), self.value(value)
         with nullcontext() if condition is None else e.if_then(self.value(condition)):
-            _, refused = access.write(e, f.registers, a, v, None)
-            self._refuse_if(refused)
+            self._accessed(a, far.write(e, f.registers, a, v))
 
-    def _refuse_if(self, refused: ir.Value) -> None:
-        with self._f.e.if_then(refused, likely=False):
-            self._refuse()
-
-    def _refuse(self) -> None:
-        self._f.leave(Reason.MEMORY, self._f.ip, self._f.budget)
+    def _accessed(self, address: ir.Value, page: ir.Value) -> None:
+        """Leave if an access was refused; `page` is what it returned."""
+        f, e = self._f, self._f.e
+        with e.if_then(e.icmp_unsigned("==", page, ir.Constant(I64, far.REFUSED)), likely=False):
+            f.leave(Reason.MEMORY, f.ip, f.budget)
+        if self._prefetches:
+            self._prefetches = False
+            word, shift = f.operands[STEPS // 8], ir.Constant(I64, 8 * (STEPS % 8))
+            prefetch(e, address, page, e.lshr(word, shift))
 
     def _finish(self) -> None:
         if self._event is not None and self._event[0] is Event.SVC:

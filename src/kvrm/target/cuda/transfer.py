@@ -8,6 +8,7 @@ permitted or not; a lane for which the pool has no page left stops before it beg
 word of the lane at that offset, and `get_column` reads it back.
 `outcome(params, reasons, retired, pcs)` tells how lanes stopped, in arrays of bytes, words and words.
 `outputs(params, stream, places, bytes)` copies what each lane wrote to a stream (0: stdout) to its place.
+`ready(params, addresses, count, _)`, if the module has it, makes copies of pages for all lanes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
 from kvrm.target.cuda.abi import GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word, pointer
 from kvrm.target.cuda.layout import Fixed
-from kvrm.target.cuda.memory import MAPPED, OWN, Access, offset_of, own_function
+from kvrm.target.cuda.memory import MAPPED, OWN, Access, make_ready, offset_of, own_function
 
 
 def _c(value: int) -> ir.Constant:
@@ -103,6 +104,15 @@ def _outputs(
     place = pointer(e, e.add(to, e.load_at(pointer(e, places), e.shl(t.number, _c(3)), I64)))
     with e.repeat(length) as i:
         e.store(e.load(e.at(source, i), typ=I8), e.at(place, i))
+
+
+def _ready(
+    e: Emitter, t: Thread, params: ir.Value, addresses: ir.Value, count: ir.Value, _: ir.Value
+) -> None:
+    a = _access(e, t)
+    with e.repeat(count) as i:
+        entry = a.entry(e.load_at(pointer(e, addresses), e.shl(i, _c(3)), I64))
+        make_ready(e, t.params, entry, t.lane)
 
 
 def _access(e: Emitter, t: Thread) -> Access:
@@ -192,11 +202,12 @@ _BODIES: dict[str, Callable[..., None]] = {
     "outputs": _outputs,
 }
 KERNELS = tuple(_BODIES)
+READY_KERNELS: dict[str, Callable[..., None]] = {"ready": _ready}
 
 
 def build(module: ir.Module) -> None:
     """Emit the kernels."""
-    for name, body in _BODIES.items():
+    for name, body in (_BODIES | READY_KERNELS if module.readies else _BODIES).items():
         fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
         fn.calling_convention = "ptx_kernel"
         e = Emitter(fn.append_basic_block("entry"))
