@@ -121,7 +121,7 @@ class Lab:
     @property
     def loop(self) -> Loop | None:
         """What the analyser says of the present one."""
-        return self.sites._decided.get((self.body, CODE))
+        return self.sites.known.decided.get((self.body, CODE))
 
     def turns(self) -> int:
         """Turns that were skipped so far of the present loop."""

@@ -480,8 +480,6 @@ def test_both_policies_together() -> None:
 def test_where_it_cannot_be_used() -> None:
     with pytest.raises(kvrm.UsageError, match="engine interpreter"):
         kvrm.Machine(engine="reference", policies={"loops": "rule"})
-    with pytest.raises(kvrm.UsageError, match="target cpu"):
-        kvrm.Machine(target="cuda", policies={"loops": "rule"})
     with pytest.raises(kvrm.UsageError, match="no policy loops=best"):
         kvrm.Machine(policies={"loops": "best"})
     with pytest.raises(kvrm.UsageError, match=r"loops-table\.npy"):

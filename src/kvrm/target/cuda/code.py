@@ -24,12 +24,13 @@ from kvrm.isa.decoder import decode_many
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
 from kvrm.target.cuda import kernel
-from kvrm.target.cuda.abi import CHUNKS, OWN_WORDS, Param
+from kvrm.target.cuda.abi import CHUNKS, OWN_WORDS, PLAIN, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.ptx import compile_ptx
+from kvrm.target.cuda.skipping import Skipped
 
 log = logging.getLogger("kvrm")
 
@@ -57,6 +58,7 @@ class Code:
     """The code in `pages`, page numbers to contents, for machines with these features.
 
     Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so.
+    With `skip` loops can be skipped (`skipped`), whose last turns run in a second copy of all slots.
     `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`). Compiled code is cached on disk,
     named by a hash of all that it depends on. `lone`: it is for one lane.
     """
@@ -70,8 +72,9 @@ class Code:
         breakpoints: frozenset[int] = frozenset(),
         dispatch: Policy | None = None,
         lone: bool = False,
+        skip: kernel.Skip | None = None,
     ) -> None:
-        self._gpu = gpu
+        self._gpu, self._skip = gpu, skip
         self._pages = sorted(pages)
         self._first = {page: 1 + i * PAGE_SLOTS for i, page in enumerate(self._pages)}
         text = b"".join(pages[page] for page in self._pages)
@@ -93,22 +96,27 @@ class Code:
         words = [ctypes.c_uint64] * 5
         self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
         # the last is loaded ahead, and never run
-        self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
+        copies = 1 if skip is None else 2
+        self._slots = np.zeros((1 + copies * len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
         code = np.frombuffer(text, np.uint32).reshape(-1, PAGE // 4)
         which = self._variants_of(code)
         if dispatch is not None:
             which[misplaced(dispatch, code.reshape(-1)).reshape(code.shape)] = MISPLACED
         for page, *rows in zip(self._pages, code, which, strict=True):
             self._fill(page, *rows)
+        if skip is not None:
+            self._lay_out_copies()
         self.slots = gpu.upload(self._slots)
+        self.skipped = None if skip is None else Skipped(gpu, self)
         self.breakpoints: frozenset[int] = frozenset()
         self.set_breakpoints(breakpoints)
         self.table = gpu.upload(self._lookup())
-        self.pages = gpu.upload(np.array(self._pages, np.uint64) * np.uint64(PAGE))
+        self.pages = gpu.upload(np.array(self._pages * copies, np.uint64) * np.uint64(PAGE))
 
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
-        parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants]
+        skips = self._skip is not None
+        parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants, skips]
         stamp = repr([*parts, [region.key for region in self.regions]]).encode()
         name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
         path = cache.versioned_directory("cuda", cache.source_hash()) / name
@@ -117,7 +125,7 @@ class Code:
             what = f"{len(self.variants)} instruction handlers and {len(self.regions)} regions"
             log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
             began = time.perf_counter()
-            staged = kernel.stage(self.variants, self.regions, self._lone)
+            staged = kernel.stage(self.variants, self.regions, self._lone, self._skip)
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
             cubin = self._gpu.compile(ptx, self._shape.registers)
@@ -133,6 +141,10 @@ class Code:
         """Queue a launch for so many lanes."""
         threads = self._shape.threads
         self.kernels["run"].launch(-(-lanes // threads), threads, arguments, self._shared)
+
+    def use_device(self) -> None:
+        """Have the calling thread use the device."""
+        self._gpu.use()
 
     def _ids(self) -> Ids:
         """Of each slot, the number of what runs there, and of its handler."""
@@ -156,9 +168,33 @@ class Code:
         ids[:] = kernel.UNDEFINED
         ids[:-1][which == MISPLACED] = kernel.MISSING
         self._predecode(which.ctypes.data, words.ctypes.data, page * PAGE, mine.ctypes.data, len(words))
-        ids[-1] = kernel.NEXT_PAGE
-        following = np.array([(page + 1) * PAGE], np.uint64)
-        mine[-1, OPERANDS : OPERANDS + 8] = following.view(np.uint8)
+        self._go_on(mine[-1:], np.array([(page + 1) * PAGE], np.uint64))
+
+    @staticmethod
+    def _go_on(slots: npt.NDArray[np.uint8], pcs: npt.NDArray[np.uint64]) -> None:
+        """Have slots lead to the ones of these addresses."""
+        slots[:, :8].view(np.uint32)[:] = kernel.NEXT_PAGE
+        slots[:, OPERANDS : OPERANDS + 8] = pcs.view(np.uint8).reshape(-1, 8)
+
+    def _lay_out_copies(self) -> None:
+        """Slots of all pages once more, which lead back to the first ones."""
+        within = 4 * np.arange(PAGE_SLOTS, dtype=np.uint64)
+        pcs = (np.array(self._pages, np.uint64)[:, None] * np.uint64(PAGE) + within).reshape(-1)
+        self._go_on(self._slots[1 + len(pcs) : 1 + 2 * len(pcs)], pcs)
+
+    def copy(self, pc: int, count: int) -> int:
+        """Have `count` instructions from `pc` on run in the copy of their page; the number of the first."""
+        at = self.slot(pc)
+        to = at + len(self._pages) * PAGE_SLOTS
+        part = self._slots[to : to + count]
+        part[:] = self._slots[at : at + count]
+        part[:, :8].view(np.uint32)[:, 0] = part[:, :8].view(np.uint32)[:, 1]
+        self.slots.write(np.ascontiguousarray(part), to * SLOT)
+        return to
+
+    def runs(self, pc: int) -> bool:
+        """Whether a handler runs the instruction at `pc`, whatever breakpoints there are."""
+        return self._ids()[self.slot(pc), 1] not in (kernel.MISSING, kernel.UNDEFINED)
 
     def _lookup(self) -> Ids:
         """What `Param.CODE` points to."""
@@ -181,6 +217,10 @@ class Code:
                 at = self.slot(pc)
                 now[at] = number if whole else int(ids[at, 1])
                 number += 1
+        for index, site in enumerate(self.skipped.sites if self.skipped else ()):
+            at = self.slot(site.pc)
+            enters = not site.rest and not any(site.pc <= pc < site.end for pc in breakpoints)
+            now[at] = number + index if enters else int(ids[at, 1])
         now |= {self.slot(pc): kernel.BREAKPOINT for pc in breakpoints}
         for at, number in now.items():
             if at and ids[at, 0] != number:
@@ -198,10 +238,15 @@ class Code:
         unique, where = np.unique(pcs, return_inverse=True)
         return np.array([self.slot(int(pc)) for pc in unique], np.uint64)[where]
 
+    def firsts(self, slots: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """The slots of the same addresses that are no copies, and no marks in their numbers."""
+        count, slots = np.uint64(len(self._pages) * PAGE_SLOTS), slots & np.uint64(PLAIN - 1)
+        return np.where(slots > count, slots - count, slots)
+
     def address(self, slot: int) -> int:
         """The address of a slot."""
         index, within = divmod(slot - 1, PAGE_SLOTS)
-        return self._pages[index] * PAGE + 4 * within
+        return self._pages[index % len(self._pages)] * PAGE + 4 * within
 
 
 def parameters(
@@ -217,4 +262,5 @@ def parameters(
         Param.TABLES: tables.address,
         Param.COUNTERS: counters.address,
         Param.SLAB_NEXT: counters.address + 16,
+        Param.SITES: code.skipped.buffer.address if code.skipped else 0,
     }

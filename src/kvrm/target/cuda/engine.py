@@ -26,6 +26,7 @@ from kvrm.target.cuda.driver import device
 from kvrm.target.cuda.one_lane import OneLane
 from kvrm.target.cuda.plan import plan
 from kvrm.target.cuda.profile import words_at
+from kvrm.target.cuda.skipping import DeviceSkipping
 from kvrm.target.cuda.slices import Slices
 
 PROFILED = 200_000
@@ -36,6 +37,8 @@ SLICE_SECONDS = 0.1
 
 class DeviceEngine(Interpreter):
     """`Interpreter` on the GPU; everything that leaves for the host is served by the same code."""
+
+    _skipping: DeviceSkipping | None
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__(state, memory, features)
@@ -58,7 +61,7 @@ class DeviceEngine(Interpreter):
         s, words = self._state, self._words
         self._gpu.use()
         budget = min(budget, self._slices.size)
-        code = self._current_code()
+        code = self.code
         words[layout.HORIZON >> 3] += budget - words[layout.REMAINING >> 3]
         words[layout.REMAINING >> 3] = budget
         self._send_pages()
@@ -90,7 +93,8 @@ class DeviceEngine(Interpreter):
             self._trace.clear()
 
     # -- code ------------------------------------------------------------------------------------------------
-    def _current_code(self) -> Code:
+    @property
+    def code(self) -> Code:
         """The code that is mapped now, compiled; the same as before if nothing has changed."""
         if self._device_code is None:
             memory = self._memory
@@ -101,8 +105,9 @@ class DeviceEngine(Interpreter):
             current = [r for r in self._device_regions if _is_current(r, pages)]
             breakpoints = frozenset(self._breaks)
             policy = None if self._dispatch is None else self._dispatch.policy
+            skip = None if self._skipping is None else self._skipping.emit
             self._device_code = Code(
-                self._gpu, pages, self._features, current, breakpoints, policy, lone=True
+                self._gpu, pages, self._features, current, breakpoints, policy, lone=True, skip=skip
             )
         return self._device_code
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -37,7 +37,7 @@ from kvrm.target.cuda.abi import (
 )
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
-from kvrm.target.cuda.rounds import Entered, Lane, Straight, begin_rounds, emit_loop
+from kvrm.target.cuda.rounds import Lane, Run, begin_rounds, emit_loop
 from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
 
@@ -51,6 +51,10 @@ LARGEST_INLINED = 150
 """LLVM instructions of a handler that is inlined into the loop."""
 
 
+Skip = Callable[[Module], ir.Function]
+"""Emits the handler that skips loops; its first operand is which one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Staged:
     """LLVM text of the kernel and of the host's decoders, and the number of handlers."""
@@ -60,10 +64,15 @@ class Staged:
     handlers: int
 
 
-def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: bool = False) -> Staged:
+def stage(
+    variants: Sequence[Variant],
+    regions: Sequence[Region] = (),
+    lone: bool = False,
+    skip: Skip | None = None,
+) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind.
 
-    `lone`: it is for one lane.
+    All numbers behind those are loops that `skip` skips. `lone`: it is for one lane.
     """
     device = Module(SHARED_POINTER if regions or lone else LOCAL_POINTER)
     host = ir.Module(name="decoders")
@@ -90,7 +99,7 @@ def stage(variants: Sequence[Variant], regions: Sequence[Region] = (), lone: boo
         (_region(device, f"region{k}", region, small), len(region.order()))
         for k, region in enumerate(regions)
     ]
-    _kernel(device, functions, entered, by_block=not small, lone=lone)
+    _kernel(device, Run(functions, entered, skip and skip(device)), by_block=not small, lone=lone)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
@@ -129,7 +138,7 @@ def _fixed(module: Module) -> list[ir.Function]:
     return out
 
 
-def _kernel(module: Module, handlers: Straight, regions: Entered, by_block: bool, lone: bool) -> None:
+def _kernel(module: Module, what: Run, by_block: bool, lone: bool) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
@@ -151,7 +160,7 @@ def _kernel(module: Module, handlers: Straight, regions: Entered, by_block: bool
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
     lane = Lane(state, variables, own)
     rounds = begin_rounds(e, thread) if by_block and not lone else None
-    emit_loop(e, handlers, regions, lane, slots, done, rounds, lone)
+    emit_loop(e, what, lane, slots, done, rounds, lone)
     e.position_at_end(done)
     _end(e, thread, lane, runs)
     e.branch(end)

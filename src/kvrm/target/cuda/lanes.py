@@ -23,6 +23,9 @@ from kvrm.target.cuda.process import DeviceProcess
 THREADS = 128
 """Threads of a block."""
 
+LOOKED_AT = 1024
+"""Lanes that stand for all of them where it is asked where they are."""
+
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -141,7 +144,7 @@ class DeviceLanes:
 
     def pass_over(self) -> None:
         """Let lanes whose next instruction has a breakpoint run it."""
-        self.put(layout.IP, self.get(layout.IP) | np.uint64(PLAIN))
+        self.put(layout.IP, self._code.firsts(self.get(layout.IP)) | np.uint64(PLAIN))
 
     # -- what lanes hold -------------------------------------------------------------------------------------
     def put(self, offset: int, values: Words) -> None:
@@ -165,6 +168,15 @@ class DeviceLanes:
         """Fill in every lane's retired count and pc."""
         self._outcome.read(retired)
         self._outcome.read(pcs, 8 * self._padded)
+
+    def where(self) -> list[tuple[int, int]]:
+        """Addresses where lanes are that have used up their grant, and how many, of LOOKED_AT at most."""
+        going = self.reasons() == Reason.BUDGET
+        pcs = np.empty((2, self._lanes), np.uint64)
+        self.outcome(*pcs)
+        step = -(-self._lanes // LOOKED_AT)
+        some = pcs[1, ::step][going[::step]]
+        return [(int(pc), int(n)) for pc, n in zip(*np.unique(some, return_counts=True), strict=True)]
 
     def memory(self, start: int, stop: int, out: Bytes) -> Bytes:
         """Guest memory in `out`, lanes x bytes; zeros where nothing is mapped."""

@@ -65,18 +65,22 @@ class Lane:
         _copy_words(e, copy, self.variables, VAR_WORDS)
 
 
-Entered = Sequence[tuple[ir.Function, int]]
-"""Functions of regions, and how many blocks they are entered at."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a slot can have run, in the order of its numbers.
 
+    `handlers` are functions, and whether the slot behind is all that they can leave a lane at; `regions`
+    functions, and how many blocks they are entered at. All other numbers are loops that `skip` skips.
+    """
 
-Straight = Sequence[tuple[ir.Function, bool]]
-"""Functions of handlers, and whether the slot behind is all that they can leave a lane at."""
+    handlers: Sequence[tuple[ir.Function, bool]]
+    regions: Sequence[tuple[ir.Function, int]]
+    skip: ir.Function | None
 
 
 def emit_loop(
     e: Emitter,
-    handlers: Straight,
-    regions: Entered,
+    what: Run,
     lane: Lane,
     slots: ir.Value,
     done: ir.Block,
@@ -119,7 +123,7 @@ def emit_loop(
     _from(now, [*after, ahead or _id(e, slots, behind)], following)
     e.branch(go)
     e.position_at_end(run)
-    _cases(e, which, [number, *operands], handlers, regions, lane, (loop, following, together))
+    _cases(e, which, [number, *operands], what, lane, (loop, following, together))
 
 
 Targets = tuple[ir.Block, ir.Block, ir.Value]
@@ -130,30 +134,34 @@ def _cases(
     e: Emitter,
     which: ir.Value,
     arguments: list[ir.Value],
-    handlers: Straight,
-    regions: Entered,
+    what: Run,
     lane: Lane,
     targets: Targets,
 ) -> None:
-    """Run the handler or the region with the number `which`."""
+    """Run the handler or the region with the number `which`, or skip turns of a loop."""
     other = e.append_basic_block("other")
     switch = e.switch(which, other)
     loop, following, together = targets
-    for k, (handler, straight) in enumerate(handlers):
+    for k, (handler, straight) in enumerate(what.handlers):
         _case(e, switch, k)
         lane.call(e, handler, arguments)
         if straight:
             e.cbranch(together, following, loop)
         else:
             e.branch(loop)
-    first = len(handlers)
-    for region, blocks in regions:
+    first = len(what.handlers)
+    for region, blocks in what.regions:
         _case(e, switch, *range(first, first + blocks))
         lane.enter(e, region, e.sub(which, ir.Constant(I32, first)))
         e.branch(loop)
         first += blocks
     e.position_at_end(other)
-    e.unreachable()
+    if what.skip is None:
+        e.unreachable()
+        return
+    site = e.zext(e.sub(which, ir.Constant(I32, first)), I64)
+    lane.call(e, what.skip, [arguments[0], site, *arguments[2:]])
+    e.branch(loop)
 
 
 def _case(e: Emitter, switch: ir.SwitchInstr, *numbers: int) -> None:
