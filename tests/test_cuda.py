@@ -20,7 +20,7 @@ from kvrm import Stop
 from kvrm.isa.a64 import definitions
 from kvrm.target.cuda import driver, engine, runner
 from kvrm.target.cuda.arrays import DeviceArray, on_host
-from lane_tools import CODE, REGISTERS, SPANS, WORDS, Do, facts, machine, mixture
+from lane_tools import CODE, DATA, REGISTERS, SPANS, WORDS, Do, facts, machine, mixture
 from test_lanes import lanes_of
 
 BUDGET = 2000
@@ -125,6 +125,21 @@ class TestLanes:
         else:
             with pytest.raises(kvrm.UsageError, match="on the device there are"):
                 lanes.on_device.registers[name]
+
+    def test_a_breakpoint_that_was_passed_is_passed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Lanes begin at one, and their store must wait for the pool to grow; the program: str x1, [x2]; brk."""
+        seen = []
+        for target in ("cpu", "cuda"):
+            m = kvrm.Machine(target=target, engine="interpreter")
+            m.write_memory(CODE, struct.pack("<2I", 0xF9000041, 0xD4200000), prot="rx")
+            m._memory.map(DATA, 64 * 0x1000, kvrm.Prot.R | kvrm.Prot.W)
+            m.set_pc(CODE)
+            lanes = m.fork(64)
+            lanes.registers["x2"] = DATA + 0x1000 * np.arange(64)
+            lanes.breakpoints.add(CODE)
+            results = lanes.run(10)
+            seen.append([(r.stop, r.retired) for r in map(results.lane, range(64))])
+        assert seen[0] == seen[1] == [(Stop.BRK, 1)] * 64
 
     def test_nothing_is_above_the_last_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The program: ldr x0, [x1]; str x0, [x1]; brk; the last page of the address space is mapped."""

@@ -132,6 +132,7 @@ class DeviceLanes:
         reasons = self.get(layout.REASON)
         refused = (reasons == Reason.MEMORY) | (reasons == NO_PAGE)
         self.put(layout.REASON, np.where(refused, np.uint64(reason), reasons))
+        self._pass_over(refused)
         return bool(refused.any())
 
     def _asked(self) -> bool:
@@ -139,12 +140,20 @@ class DeviceLanes:
         if self._process is None or not self._process.files.answer():
             return False
         reasons = self.get(layout.REASON)
-        self.put(layout.REASON, np.where(reasons == NO_ANSWER, np.uint64(AGAIN), reasons))
+        asked = reasons == NO_ANSWER
+        self.put(layout.REASON, np.where(asked, np.uint64(AGAIN), reasons))
+        self._pass_over(asked)
         return True
 
     def pass_over(self) -> None:
         """Let lanes whose next instruction has a breakpoint run it."""
-        self.put(layout.IP, self._code.firsts(self.get(layout.IP)) | np.uint64(PLAIN))
+        self.put(layout.IP, self._code.firsts(self.get(layout.IP)))
+        self._pass_over(np.ones(self._lanes, np.bool_))
+
+    def _pass_over(self, which: npt.NDArray[np.bool_]) -> None:
+        """The same of some lanes; those that must do an instruction again were let through already."""
+        places = self.get(layout.IP)
+        self.put(layout.IP, np.where(which, places | np.uint64(PLAIN), places))
 
     # -- what lanes hold -------------------------------------------------------------------------------------
     def put(self, offset: int, values: Words) -> None:
