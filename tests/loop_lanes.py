@@ -31,9 +31,15 @@ class Lanes:
     """Lanes over the memory of a lab, `target` being where they run and `policies` the machine's."""
 
     def __init__(
-        self, lab: Lab, bodies: Sequence[Sequence[int]], cases: Sequence[Case], target: str, **policies: str
+        self,
+        lab: Lab,
+        bodies: Sequence[Sequence[int]],
+        cases: Sequence[Case],
+        target: str,
+        **options: Any,
     ) -> None:
-        self.machine = m = kvrm.Machine(target=target, engine="interpreter", policies=policies)
+        self.bodies = [tuple(body) for body in bodies]
+        self.machine = m = kvrm.Machine(target=target, engine="interpreter", **options)
         self.places = list(_places(bodies))
         last = self.places[-1] + 4 * len(bodies[-1])
         m._memory.map(CODE, (last - CODE) // PAGE * PAGE + PAGE, RX)
@@ -64,12 +70,12 @@ class Lanes:
         for name, values in columns.items():
             self.lanes.registers[name] = np.array(values, np.uint64)
 
-    def install(self, bodies: Sequence[Sequence[int]], least: int | None = 1) -> int:
-        """Have the device skip these loops; how many are."""
+    def install(self, least: int | None = 1) -> int:
+        """Have the device skip all loops that it can; how many."""
         self.lanes.run(1)
         sites = self.lanes._sites
         sites._least = least
-        done = [sites.install(at, tuple(body)) for at, body in zip(self.places, bodies, strict=True)]
+        done = [sites.install(at, body) for at, body in zip(self.places, self.bodies, strict=True)]
         self.lanes.reset()
         return sum(done)
 
@@ -78,6 +84,41 @@ class Lanes:
         rows = self.lanes._code.skipped.words()
         entries, skips, turns = (int(rows[:, at // 8].sum()) for at in (plan.ENTRIES, plan.SKIPS, plan.TURNS))
         return entries, skips, turns
+
+
+class Pair:
+    """The same lanes twice: on the CPU, and on the device, where loops are skipped."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        bodies: Sequence[Sequence[int]],
+        cases: Sequence[Case],
+        least: int | None = 1,
+        install: bool = True,
+        **options: Any,
+    ) -> None:
+        self.cases = cases
+        self.plain = Lanes(lab, bodies, cases, "cpu", **options)
+        self.skipping = Lanes(lab, bodies, cases, "cuda", policies={"loops": "oracle"}, **options)
+        self.installed = self.skipping.install(least) if install else 0
+
+    def run(self, budget: int) -> None:
+        """Both; they must be the same."""
+        one, other = self.plain.lanes.run(budget), self.skipping.lanes.run(budget)
+        wrong = differences(one, other)
+        assert not wrong, [(self.cases[lane].loop, one.lane(lane), other.lane(lane)) for lane in wrong[:3]]
+
+    def set_breakpoints(self, breakpoints: set[int]) -> None:
+        """The ones that there are from now on."""
+        for lanes in (self.plain.lanes, self.skipping.lanes):
+            lanes.breakpoints.clear()
+            lanes.breakpoints.update(breakpoints)
+
+    def reset(self) -> None:
+        """Both back to their beginning."""
+        self.plain.lanes.reset()
+        self.skipping.lanes.reset()
 
 
 def _places(bodies: Sequence[Sequence[int]]) -> Iterator[int]:
@@ -105,9 +146,14 @@ def differences(one: Any, other: Any) -> list[int]:
     ]
 
 
-def random_lanes(seed: int, loops: int, each: int) -> tuple[Lab, list[list[int]], list[Case]]:
-    """Random loops that are understood, and lanes that begin in them, neighbours in different ones."""
-    lab, bodies, cases, number = Lab(seed), [], [], 0
+def random_lanes(
+    seed: int, loops: int, each: int, filled: float = 0.8
+) -> tuple[Lab, list[list[int]], list[Case]]:
+    """Random loops that are understood, and lanes that begin in them, neighbours in different ones.
+
+    `filled` is the part of pages that have something in them.
+    """
+    lab, bodies, cases, number = Lab(seed, filled), [], [], 0
     while len(bodies) < loops:
         number += 1
         rng = random.Random(seed << 32 | number)

@@ -127,7 +127,7 @@ class TestLanes:
                 lanes.on_device.registers[name]
 
     def test_a_breakpoint_that_was_passed_is_passed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Lanes begin at one, and their store must wait for the pool to grow; the program: str x1, [x2]; brk."""
+        """Lanes begin at one whose store waits for the pool to grow; the program: str x1, [x2]; brk."""
         seen = []
         for target in ("cpu", "cuda"):
             m = kvrm.Machine(target=target, engine="interpreter")

@@ -74,14 +74,19 @@ def lab() -> Lab:
     return Lab(1)
 
 
-def both(lab: Lab, body: list[int], budget: int = 100_000, **registers: int) -> tuple[Outcome, int]:
-    """What both ways of running leave, which must be the same, and how many turns were skipped."""
-    lab.load(body)
+def set_registers(lab: Lab, registers: dict[str, int]) -> None:
+    """Those by name, and all others too."""
     for r in range(31):
         lab.state.x[r] = registers.get(f"x{r}", 0)
     lab.state.sp, lab.state.nzcv, lab.state.pc = registers.get("sp", DATA), 0, CODE
     for i in range(32):
         lab.state.v[i] = (i + 1) * 0x0123456789ABCDEF_FEDCBA9876543210 % (1 << 128)
+
+
+def both(lab: Lab, body: list[int], budget: int = 100_000, **registers: int) -> tuple[Outcome, int]:
+    """What both ways of running leave, which must be the same, and how many turns were skipped."""
+    lab.load(body)
+    set_registers(lab, registers)
     start = lab.state.save()
     plain = lab.run(lab.plain, start, budget, frozenset())
     lab.install()

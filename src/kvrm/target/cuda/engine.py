@@ -21,6 +21,7 @@ from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
 from kvrm.memory.pages import HOST
+from kvrm.memory.table import ENTRIES
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import device
 from kvrm.target.cuda.one_lane import OneLane
@@ -146,9 +147,9 @@ class DeviceEngine(Interpreter):
                 lane.unmap(page, page + 1)
 
     def _touched(self) -> list[int]:
-        if self._words[layout.REASON >> 3] == Reason.MEMORY:
-            return [*self._lane.pages, untagged(self._words[layout.ADDRESS >> 3]) // PAGE]
-        return list(self._lane.pages)
+        page = untagged(self._words[layout.ADDRESS >> 3]) // PAGE
+        refused = self._words[layout.REASON >> 3] == Reason.MEMORY and page < ENTRIES
+        return [*self._lane.pages, page] if refused else list(self._lane.pages)
 
     def _fetch_pages(self) -> None:
         """Bring back what the lane has written."""
