@@ -19,6 +19,7 @@ from kvrm.neural.loops.policies import make, oracle
 from kvrm.neural.loops.sites import ENOUGH, Proposer, checked
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.neural.loops.turn import Unsuitable
+from loop_lanes import Lanes, differences, random_lanes
 from loop_tools import BRK, CODE, DATA, TOP, Lab, Maker, Outcome, back, encode, random_start
 
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
@@ -480,6 +481,15 @@ def test_both_policies_together() -> None:
     machine.x[2], machine.x[3] = 20_000_000, 1
     machine.run()
     assert machine.x[5] == 20_000_000 and machine.policies["loops"].report["skipped"]
+
+
+def test_lanes_on_the_cpu() -> None:
+    """They are what they are without a policy; each worker finds loops for itself."""
+    lab, bodies, cases = random_lanes(21, 20, 20)
+    plain, skipping = (Lanes(lab, bodies, cases, "cpu", policies=p) for p in ({}, {"loops": "oracle"}))
+    for budget in (400, 37, 2000, 30_000):
+        assert not differences(plain.lanes.run(budget), skipping.lanes.run(budget))
+    assert skipping.machine.policies["loops"].skipped > 100_000
 
 
 def test_where_it_cannot_be_used() -> None:

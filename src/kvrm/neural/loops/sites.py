@@ -6,6 +6,7 @@ import ctypes
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ class Proposer:
         self.seconds = self.checking = 0.0
         self.off = False
         self.sites: list[Callable[[], int]] = []
+        self._lock = Lock()
 
     @property
     def rejected(self) -> int:
@@ -60,7 +62,11 @@ class Proposer:
         return sum(count() for count in self.sites)
 
     def decide(self, body: Body, pc: int, features: frozenset[str]) -> Loop | None:
-        """The loop, if the policy proposes what it is."""
+        """The loop, if the policy proposes what it is. Threads may ask."""
+        with self._lock:
+            return self._decide(body, pc, features)
+
+    def _decide(self, body: Body, pc: int, features: frozenset[str]) -> Loop | None:
         if self.off:
             return None
         began = perf_counter()
