@@ -138,38 +138,32 @@ class Bulk:
         state, site, turns, row = k.fn.args
         e = k.e
         size, source = k.word(row, 2 * WORD), e.at(site, k.word(row, 3 * WORD))
-        first, step = self._begin(k, site, row)
-        place = k.variable(first)
+        place, step = self._begin(k, site, row)
         for bits in (8, 16, 32, 64, 128):
             with e.if_then(k.test("==", size, bits // 8)):
-                self._store_each(k, state, place, step, turns, source, ir.IntType(bits))
+                value = e.load_at(source, 0, ir.IntType(bits), align=min(bits // 8, WORD))
+                self._store_each(k, state, Span(place, step, size, turns), source, value)
                 k.ret(0)
-        with e.repeat(turns):
-            k.scattered(state, place.get(), source, size)
-            place.set(e.add(place.get(), step))
+        with e.repeat(turns) as i:
+            k.scattered(state, e.add(place, e.mul(i, step)), source, size)
         k.ret(0)
         return k.fn
 
-    def _store_each(
-        self,
-        k: Code,
-        state: ir.Value,
-        place: Variable,
-        step: ir.Value,
-        turns: ir.Value,
-        source: ir.Value,
-        t: ir.IntType,
-    ) -> None:
-        e, size = k.e, t.width // 8
-        value = e.load_at(source, 0, t, align=min(size, WORD))
-        with e.repeat(turns):
-            fits = k.test("<=", k.within(place.get()), PAGE - size)
-            with e.if_else(fits, likely=True) as (then, otherwise):
+    def _store_each(self, k: Code, state: ir.Value, span: Span, source: ir.Value, value: ir.Value) -> None:
+        e, place, left = k.e, k.variable(span.address), k.variable(span.count)
+        with k.loop(lambda: k.test("!=", left.get(), 0)):
+            here = k.least(left.get(), self._here(k, place.get(), span.step, span.size))
+            straddles = k.test("==", here, 0)
+            with e.if_else(straddles, likely=False) as (then, otherwise):
                 with then:
-                    k.store(value, k.page(state, place.get()), k.within(place.get()))
+                    k.scattered(state, place.get(), source, span.size)
                 with otherwise:
-                    k.scattered(state, place.get(), source, c(size))
-            place.set(e.add(place.get(), step))
+                    page, offset = k.page(state, place.get()), k.within(place.get())
+                    with e.repeat(here) as i:
+                        k.store(value, page, e.add(offset, e.mul(i, span.step)))
+            count = e.select(straddles, c(1), here)
+            place.set(e.add(place.get(), e.mul(count, span.step)))
+            left.set(e.sub(left.get(), count))
 
     # -- copies ----------------------------------------------------------------------------------------------
     def _copy(self) -> ir.Function:

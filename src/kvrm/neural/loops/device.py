@@ -6,6 +6,7 @@ turns skipped, and goes on with plain execution in a second copy of the page's s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
@@ -15,7 +16,7 @@ from kvrm.machine import state as layout
 from kvrm.memory import PAGE, W_BIT
 from kvrm.neural.loops import plan, skip
 from kvrm.neural.loops.emit import Code, Place, Span, Variable, c
-from kvrm.neural.loops.plan import WORD
+from kvrm.neural.loops.plan import BLOCK, WORD
 from kvrm.target.cuda import memory
 from kvrm.target.cuda.abi import PAGES_LEFT, SCRATCH, DeviceFunction, Module, Own, Param, lane_number, pointer
 from kvrm.target.cuda.memory import CODE as EXECUTED
@@ -82,10 +83,7 @@ class DeviceCode(Code):
         e = self.e
         if t == I8:
             return e.load(self._at(page, offset), typ=I8)
-        last = e.add(offset, c(t.width // 8 - 1))
-        low, high = (e.load(self._at(page, e.and_(at, c(-WORD))), typ=I64) for at in (offset, last))
-        shift = e.shl(e.and_(offset, c(WORD - 1)), c(3))
-        value = e.or_(e.lshr(low, shift), e.shl(e.shl(high, c(1)), e.sub(c(63), shift)))
+        value = self._words(page, offset, 1, t.width // 8)[0]
         return value if t == I64 else e.trunc(value, t)
 
     def store(self, value: ir.Value, page: ir.Value, offset: ir.Value) -> None:
@@ -149,6 +147,24 @@ class DeviceCode(Code):
         e = self.e
         root, table = (pointer(e, self.word(own, at)) for at in (Own.ROOT, Own.TABLE))
         return memory.Access(e, root, table, lane_number(e))
+
+    def _words(self, page: ir.Value, offset: ir.Value, count: int, size: int = WORD) -> list[ir.Value]:
+        """Words that begin at any byte; of the last only `size` bytes count."""
+        e = self.e
+        last = e.and_(e.add(offset, c(WORD * (count - 1) + size - 1)), c(-WORD))
+        places = [*self._places(page, offset, count), self._at(page, last)]
+        found = [e.load(place, typ=I64) for place in places]
+        shift = e.shl(e.and_(offset, c(WORD - 1)), c(3))
+        back = e.sub(c(63), shift)
+        pairs = itertools.pairwise(found)
+        return [e.or_(e.lshr(low, shift), e.shl(e.shl(high, c(1)), back)) for low, high in pairs]
+
+    def _places(self, page: ir.Value, offset: ir.Value, count: int) -> list[ir.Value]:
+        """The generic addresses of the word that a byte is in, and of those behind it."""
+        e = self.e
+        stride = e.select(e.trunc(page, I1), c(OWN_STRIDE), c(WORD))
+        first = self._at(page, e.and_(offset, c(-WORD)))
+        return [e.at(first, e.mul(stride, c(i))) if i else first for i in range(count)]
 
     def _at(self, page: ir.Value, offset: ir.Value) -> ir.Value:
         """The generic address of a byte of a page."""
@@ -228,66 +244,68 @@ def _scattered(k: DeviceCode) -> None:
     k.ret(0)
 
 
-def _parts(k: DeviceCode, offset: ir.Value, size: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Bytes before the first whole word, and bytes in whole words."""
+Part = tuple[int, ir.Value, ir.Value]
+"""A number of bytes, where in some range they begin that often one after the other, and how often."""
+
+
+def _parts(k: DeviceCode, offset: ir.Value, size: ir.Value, blocks: ir.Value) -> tuple[Part, ...]:
+    """A range cut up: bytes up to a whole word, at most so many blocks, whole words, and bytes again."""
     e = k.e
     head = k.least(e.and_(e.sub(c(0), offset), c(WORD - 1)), size)
-    return head, e.and_(e.sub(size, head), c(-WORD))
+    end = e.add(head, e.and_(e.sub(size, head), c(-WORD)))
+    count = k.least(blocks, e.udiv(e.sub(end, head), c(BLOCK)))
+    middle = e.add(head, e.mul(count, c(BLOCK)))
+    words = e.lshr(e.sub(end, middle), c(3))
+    return (1, c(0), head), (BLOCK, head, count), (WORD, middle, words), (1, end, e.sub(size, end))
+
+
+def _store_words(k: DeviceCode, page: ir.Value, offset: ir.Value, words: Sequence[ir.Value]) -> None:
+    for word, place in zip(words, k._places(page, offset, len(words)), strict=True):
+        k.e.store(word, place)
 
 
 def _carry_up(k: DeviceCode) -> None:
-    page, offset, source, start, size = k.fn.args
-    e = k.e
-    head, words = _parts(k, offset, size)
-
-    def carry(t: ir.IntType, done: ir.Value, count: ir.Value) -> None:
-        with e.repeat(count) as i:
-            at = e.add(done, e.mul(i, c(t.width // 8)))
-            value = k.load(source, e.add(start, at), t)
-            e.store(value, k._at(page, e.add(offset, at)))
-
-    carry(I8, c(0), head)
-    carry(I64, head, e.lshr(words, c(3)))
-    done = e.add(head, words)
-    carry(I8, done, e.sub(size, done))
-    k.ret(0)
+    _carry(k, down=False)
 
 
 def _carry_down(k: DeviceCode) -> None:
+    _carry(k, down=True)
+
+
+def _carry(k: DeviceCode, down: bool) -> None:
     page, offset, source, start, size = k.fn.args
     e = k.e
-    head, words = _parts(k, offset, size)
-
-    def carry(t: ir.IntType, end: ir.Value, count: ir.Value) -> None:
+    parts = _parts(k, offset, size, c(PAGE))
+    for unit, first, count in reversed(parts) if down else parts:
         with e.repeat(count) as i:
-            at = e.sub(end, e.mul(e.add(i, c(1)), c(t.width // 8)))
-            value = k.load(source, e.add(start, at), t)
-            e.store(value, k._at(page, e.add(offset, at)))
-
-    done = e.add(head, words)
-    carry(I8, size, e.sub(size, done))
-    carry(I64, done, e.lshr(words, c(3)))
-    carry(I8, head, head)
+            number = e.sub(e.sub(count, c(1)), i) if down else i
+            at = e.add(first, e.mul(number, c(unit)))
+            to, of = e.add(offset, at), e.add(start, at)
+            if unit == 1:
+                e.store(k.load(source, of, I8), k._at(page, to))
+            else:
+                _store_words(k, page, to, k._words(source, of, unit // WORD))
     k.ret(0)
 
 
 def _tile(k: DeviceCode) -> None:
+    """A block is one period, if the period is as long as a block."""
     page, offset, size, buffer, first, period = k.fn.args
     e, phase = k.e, k.variable(first)
-    head, words = _parts(k, offset, size)
-
-    def tile(t: ir.IntType, done: ir.Value, count: ir.Value) -> None:
+    usual = k.test("==", period, BLOCK)
+    for unit, begin, count in _parts(k, offset, size, e.select(usual, c(PAGE), c(0))):
+        if unit == BLOCK:
+            with e.if_then(usual):
+                words = k._words(buffer, phase.get(), BLOCK // WORD)
+                with e.repeat(count) as i:
+                    _store_words(k, page, e.add(offset, e.add(begin, e.mul(i, c(unit)))), words)
+            continue
         with e.repeat(count) as i:
-            at, now = e.add(done, e.mul(i, c(t.width // 8))), phase.get()
-            e.store(k.load(buffer, now, t), k._at(page, e.add(offset, at)))
-            following = e.add(now, c(t.width // 8))
+            to, now = e.add(offset, e.add(begin, e.mul(i, c(unit)))), phase.get()
+            e.store(k.load(buffer, now, ir.IntType(8 * unit)), k._at(page, to))
+            following = e.add(now, c(unit))
             over = k.test(">=", following, period)
             phase.set(e.select(over, e.sub(following, period), following))
-
-    tile(I8, c(0), head)
-    tile(I64, head, e.lshr(words, c(3)))
-    done = e.add(head, words)
-    tile(I8, done, e.sub(size, done))
     k.ret(0)
 
 
