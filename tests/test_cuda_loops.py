@@ -18,7 +18,7 @@ from kvrm import Stop
 from kvrm.memory import PAGE
 from kvrm.neural.loops import device_sites
 from kvrm.target.cuda import skipping, slices
-from kvrm.target.cuda.skipping import MOST, Site
+from kvrm.target.cuda.skipping import Site
 from loop_lanes import SPANS, Case, Lanes, Pair, random_lanes
 from loop_tools import BRK, CODE, DATA, Lab, Outcome
 from test_loops import COPY, FILL, LENGTH, SUM, TIGHT
@@ -85,10 +85,10 @@ class TestLanes:
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(100, 110))
     def test_many_random_loops(self, seed: int) -> None:
-        pair = Pair(*random_lanes(seed, MOST, 400))
+        pair = Pair(*random_lanes(seed, 200, 40))
         for budget in (400, 37, 2000):
             pair.run(budget)
-        assert pair.skipping.counts()[1] > 50_000
+        assert pair.skipping.counts()[1] > 5_000
 
     def test_adversaries(self, monkeypatch: pytest.MonkeyPatch) -> None:
         lab = Lab(1)
