@@ -349,9 +349,11 @@ def emit(module: Module) -> ir.Function:
     params = pointer(e, f.parameters())
     site = pointer(e, e.add(e.load_at(params, 8 * Param.SITES, I64), e.mul(f.operands[0], c(SITE_BYTES))))
     mine = e.at(f.state, SCRATCH)
-    with e.repeat(e.load_at(site, plan.LENGTH, I64)) as i:
-        at = e.shl(i, c(3))
-        e.store_at(e.load_at(site, at, I64), mine, at)
+    with e.repeat(e.udiv(e.add(e.load_at(site, plan.LENGTH, I64), c(3)), c(4))) as i:
+        places = [e.add(e.shl(i, c(5)), c(half)) for half in (0, 16)]
+        pairs = [e.load_at(site, at, ir.VectorType(I64, 2), align=16) for at in places]
+        for pair, at in zip(pairs, places, strict=True):
+            e.store_at(pair, mine, at, align=16)
     turns = e.call(skipped, [e.addrspacecast(f.registers, PTR), mine, f.budget])
     any_ = e.zext(e.icmp_unsigned("!=", turns, c(0)), I64)
     for place, by in ((plan.ENTRIES, c(1)), (plan.SKIPS, any_), (plan.TURNS, turns)):
