@@ -161,6 +161,17 @@ class TestLanes:
         report = pair.skipping.machine.policies["loops"].report
         assert report["accepted"] == 3 and report["skipped"] > 100_000
 
+    def test_what_was_skipped_is_still_known_when_code_is_another(self) -> None:
+        pair = pair_of(Lab(1), [(TIGHT, {"x2": 900})] * 3)
+        lanes, m = pair.skipping.lanes, pair.skipping.machine
+        lanes.run(5000)
+        before = m.policies["loops"].skipped
+        assert before == 3 * 3 * 898
+        lanes._of = None
+        lanes.reset()
+        lanes.run(1)
+        assert m.policies["loops"].skipped == before and len(m.policies["loops"].sites) == 2
+
     def test_a_loop_that_does_not_pay_rests(self) -> None:
         """Then it is plain, until it may try again."""
         lanes = pair_of(Lab(1), [(TIGHT, {"x2": n}) for n in (1, 2, 3, 4)] * 20, least=None).skipping

@@ -44,6 +44,7 @@ class DeviceSites:
         least: int | None = None,
     ) -> None:
         self.known = Known(proposer, memory, features)
+        self._proposer = proposer
         self._source, self._least = source, least
         self._code: Code | None = None
         self._loops: dict[int, Body] = {}
@@ -62,6 +63,12 @@ class DeviceSites:
         self._code.use_device()
         rows = self._code.skipped.words()
         return self._before + int((rows[:, plan.TURNS // WORD] * rows[:, plan.COST // WORD]).sum())
+
+    def end(self) -> None:
+        """Keep nothing on the device; what was skipped still counts."""
+        self._proposer.before += self._total()
+        self._proposer.sites.remove(self._total)
+        self._code = None
 
     def sampled(self, pc: int) -> None:
         """Control was at `pc` when a launch ended."""

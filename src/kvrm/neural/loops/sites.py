@@ -40,7 +40,8 @@ class Proposer:
     """A policy with its account: what it was asked, what became of that, and what it cost.
 
     `loops` it was asked about, `proposals` that it made, `accepted` and `rejected` by the checker; `seconds`
-    of the policy and `checking` seconds; instructions that were `skipped`. `off`: the kill switch has acted.
+    of the policy and `checking` seconds; `skipped` instructions, those at `sites` and those `before`, at sites
+    that are no more. `off`: the kill switch has acted.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -49,6 +50,7 @@ class Proposer:
         self.seconds = self.checking = 0.0
         self.off = False
         self.sites: list[Callable[[], int]] = []
+        self.before = 0
         self._lock = Lock()
 
     @property
@@ -59,7 +61,7 @@ class Proposer:
     @property
     def skipped(self) -> int:
         """Instructions that retired without being executed."""
-        return sum(count() for count in self.sites)
+        return self.before + sum(count() for count in self.sites)
 
     def decide(self, body: Body, pc: int, features: frozenset[str]) -> Loop | None:
         """The loop, if the policy proposes what it is. Threads may ask."""

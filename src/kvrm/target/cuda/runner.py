@@ -121,6 +121,8 @@ class CudaLanes(Lanes):
 
     def _new_sites(self) -> Skip | None:
         """Who has loops skipped from now on, if somebody has; the function for the kernel."""
+        if self._sites is not None:
+            self._sites.end()
         self._sites, proposer = None, self._machine.policies.get("loops")
         if proposer is None:
             return None
