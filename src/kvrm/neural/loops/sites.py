@@ -40,7 +40,7 @@ class Proposer:
     """A policy with its account: what it was asked, what became of that, and what it cost.
 
     `loops` it was asked about, `proposals` that it made, `accepted` and `rejected` by the checker; `seconds`
-    of the policy and `checking` seconds; `skipped` instructions, those at `sites` and those `before`, at sites
+    of the policy and `checking` seconds; instructions `skipped`, at `sites` and `before`, at sites
     that are no more. `off`: the kill switch has acted.
     """
 
