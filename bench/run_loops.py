@@ -4,21 +4,27 @@ Bare loops over SIZE bytes, of kinds that compilers and C libraries make, show w
 concerned. `--programs` is a directory of static AArch64 programs that take a scale (those of
 `bench/programs`): some fill and copy much, others have no loop that can be skipped. Figures are CPU seconds,
 medians of five rounds in which the ways take turns, and how many times as fast as without a policy.
+
+With `--target cuda` they run on a GPU, without and with the rule, medians of three rounds: one lane in wall
+seconds, `--lanes` N in seconds of kernels. A round before those compiles kernels and finds loops. Each lane
+does the same; registers of all of them and the ends of buffers are compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import struct
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from measure import note, shown, table, write_results
+from measure import driver_version, note, shown, table, write_results
 
 import kvrm
 
-WAYS = ("off", "rule", "network")
-ROUNDS = 5
 SIZE = 1 << 16
 BRK = 0xD4200000
 LOOPS = {
@@ -35,8 +41,8 @@ LOOPS = {
     "counting": "aa1603e2 8b0300a5 d1000442 b5ffffc2 d10006f7 b5ffff77",
 }
 """Words, in hexadecimal, of a loop inside another that x23 counts: x20 and x21 are buffers, x22 is SIZE."""
-INSTRUCTIONS = 600_000_000
-"""What a bare loop retires, about."""
+INSTRUCTIONS, ON_DEVICE = 600_000_000, 6_000_000
+"""What a bare loop retires, about, on the CPU, and in each lane on a GPU."""
 HEAVY = {"memops": 2000, "sieve": 30, "strloop": 300_000_000, "tight": 400_000_000}
 POOR = {
     "sha256": 700,
@@ -46,34 +52,73 @@ POOR = {
     "quick": 20,
     "mandel": 150,
 }
-"""Programs and their scales."""
+"""Programs and their scales; on a GPU it is a hundredth."""
+TARGET, SOURCE = 0x100000, 0x200000
+ENDS = tuple(slice(at, at + 64) for at in (TARGET, TARGET + SIZE // 2, TARGET + SIZE - 64))
+REGISTERS = (*(f"x{i}" for i in range(31)), "nzcv")
+Measured = tuple[float, int, int, object]
+"""Seconds, instructions that retired and that were skipped, and what was left."""
 
 
-def bare(words: str, turns: int, way: str) -> tuple[float, int, int, object]:
-    """CPU seconds of a bare loop, instructions that retired and that were skipped, and what it left."""
-    m = kvrm.Machine(engine="interpreter", policies={} if way == "off" else {"loops": way})
+class LeftDevice(Exception):
+    """Lanes went to the CPU: seconds of kernels are not all."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured: ways, rounds that count, and rounds before them."""
+
+    ways: tuple[str, ...]
+    rounds: int
+    before: int
+
+
+CPU, CUDA = Plan(("off", "rule", "network"), 5, 0), Plan(("off", "rule"), 3, 1)
+
+
+def loop_machine(words: str, way: str, target: str = "cpu") -> kvrm.Machine:
+    """A machine with a bare loop and its buffers."""
+    policies = {} if way == "off" else {"loops": way}
+    m = kvrm.Machine(target=target, engine="interpreter", policies=policies)
     code = [int(word, 16) for word in words.split()]
     m.write_memory(0x1000, struct.pack(f"<{len(code) + 1}I", *code, BRK), "rx")
-    for start in (0x100000, 0x200000):
+    for start in (TARGET, SOURCE):
         m.write_memory(start, b"\x55" * SIZE + bytes(4096), "rw")
-    m.x[3], m.x[20], m.x[21], m.x[22], m.x[23] = 0x2A, 0x100000, 0x200000, SIZE, turns
+    return m
+
+
+def begin(m: kvrm.Machine, turns: int) -> None:
+    """Have it do so many turns of the outer loop."""
+    m.x[5] = 0
+    m.x[3], m.x[20], m.x[21], m.x[22], m.x[23] = 0x2A, TARGET, SOURCE, SIZE, turns
     m.set_pc(0x1000)
-    m.run(max_instructions=len(code))
+
+
+def bare(words: str, turns: int, way: str) -> Measured:
+    """A bare loop on the CPU."""
+    m = loop_machine(words, way)
+    begin(m, turns)
+    m.run(max_instructions=len(words.split()))
     began = time.process_time()
     result = m.run()
     seconds = time.process_time() - began
-    left = list(m.x), m.nzcv, m.memory[0x100000 : 0x100000 + SIZE], result.retired
+    left = list(m.x), m.nzcv, m.memory[TARGET : TARGET + SIZE], result.retired
     return seconds, result.retired, skipped(m), left
 
 
-def whole(program: Path, scale: int, way: str) -> tuple[float, int, int, object]:
-    """The same of a program."""
-    policies = {} if way == "off" else {"loops": way}
-    m = kvrm.Machine(program, args=[str(scale)], engine="interpreter", policies=policies)
+def whole(program: Path, scale: int, way: str) -> Measured:
+    """A program on the CPU."""
+    m = program_machine(program, scale, way)
     began = time.process_time()
     result = m.run()
     seconds = time.process_time() - began
     return seconds, result.retired, skipped(m), (result.retired, result.exit_code, result.stdout)
+
+
+def program_machine(program: Path, scale: int, way: str, **options: Any) -> kvrm.Machine:
+    """A machine that is about to run a program."""
+    policies = {} if way == "off" else {"loops": way}
+    return kvrm.Machine(program, args=[str(scale)], engine="interpreter", policies=policies, **options)
 
 
 def skipped(m: kvrm.Machine) -> int:
@@ -81,51 +126,155 @@ def skipped(m: kvrm.Machine) -> int:
     return int(m.policies["loops"].skipped) if "loops" in m.policies else 0
 
 
-def race(name: str, run: object) -> dict[str, object]:
+# -- on a GPU ------------------------------------------------------------------------------------------------
+def one_bare(words: str, turns: int) -> Callable[[str], Measured]:
+    """A bare loop in one lane, whose machine stays as it is from round to round."""
+    made: dict[str, kvrm.Machine] = {}
+
+    def run(way: str) -> Measured:
+        m = made.setdefault(way, loop_machine(words, way, "cuda"))
+        begin(m, turns)
+        before, spared, began = m.retired, skipped(m), time.perf_counter()
+        m.run()
+        seconds, retired = time.perf_counter() - began, m.retired - before
+        return seconds, retired, skipped(m) - spared, (list(m.x), m.nzcv, m.memory[TARGET : TARGET + SIZE])
+
+    return run
+
+
+def one_whole(program: Path, scale: int) -> Callable[[str], Measured]:
+    """A program in one lane, which begins anew in each round."""
+
+    def run(way: str) -> Measured:
+        m = program_machine(program, scale, way, target="cuda")
+        began = time.perf_counter()
+        result = m.run()
+        seconds = time.perf_counter() - began
+        return seconds, result.retired, skipped(m), (result.retired, result.exit_code, result.stdout)
+
+    return run
+
+
+def many(
+    make: Callable[[str], kvrm.Machine], lanes: int, keep: Sequence[str | slice]
+) -> Callable[[str], Measured]:
+    """Lanes that begin anew in each round, on code that stays on the device."""
+    made: dict[str, tuple[kvrm.Machine, Any]] = {}
+
+    def run(way: str) -> Measured:
+        if way not in made:
+            m = make(way)
+            made[way] = m, m.fork(lanes)
+            made[way][1].keep = keep
+        m, these = made[way]
+        these.reset()
+        before = skipped(m)
+        results = these.run()
+        left = [results.retired.tobytes(), dict(results.stops)]
+        left += [results.registers[name].tobytes() for name in keep if name in REGISTERS]
+        left += [results.memory[span].tobytes() for span in keep if isinstance(span, slice)]
+        left += [list(results.stdout)] if "stdout" in keep else []
+        if these.left_device:
+            raise LeftDevice(f"{these.left_device} lanes went to the CPU")
+        return these.device_seconds, int(results.retired.sum()), skipped(m) - before, left
+
+    return run
+
+
+def many_bare(words: str, turns: int, lanes: int) -> Callable[[str], Measured]:
+    """A bare loop in each of so many lanes."""
+
+    def make(way: str) -> kvrm.Machine:
+        m = loop_machine(words, way, "cuda")
+        begin(m, turns)
+        return m
+
+    return many(make, lanes, (*REGISTERS, *ENDS))
+
+
+# -- tables --------------------------------------------------------------------------------------------------
+def race(name: str, plan: Plan, run: Callable[[str], Measured]) -> dict[str, object]:
     """Run all ways in turns; exits where one leaves something else than the others."""
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    seconds: dict[str, list[float]] = {way: [] for way in plan.ways}
     counts: dict[str, int] = {}
     expected: object = None
-    for _ in range(ROUNDS):
-        for way in WAYS:
-            took, retired, counts[way], left = run(way)  # type: ignore[operator]
-            seconds[way].append(took)
+    gc.collect()  # what earlier machines have on the device
+    for number in range(-plan.before, plan.rounds):
+        for way in plan.ways:
+            took, retired, counts[way], left = run(way)
+            if number >= 0:
+                seconds[way].append(took)
             if expected not in (None, left):
                 raise SystemExit(f"{name}: {way} leaves something else")
             expected = left
-    medians = {way: sorted(took)[ROUNDS // 2] for way, took in seconds.items()}
+    medians = {way: sorted(took)[plan.rounds // 2] for way, took in seconds.items()}
     note(f"  {name}: " + ", ".join(f"{way} {median:.3f} s" for way, median in medians.items()))
-    return {"name": name, "retired": retired, "skipped": counts, "seconds": medians}
+    return {"name": name, "retired": retired, "skipped": counts, "seconds": medians, "all": seconds}
 
 
-def line(row: dict[str, object]) -> list[str]:
+def raced(name: str, plan: Plan, run: Callable[[str], Measured]) -> list[dict[str, object]]:
+    """The race's row; none if it cannot be measured on the device."""
+    try:
+        return [race(name, plan, run)]
+    except LeftDevice as error:
+        note(f"  {name} is left out: {error}")
+        return []
+
+
+def line(row: dict[str, Any], ways: Sequence[str]) -> list[str]:
     """A line of the table."""
     seconds, counts, retired = row["seconds"], row["skipped"], row["retired"]
-    assert isinstance(seconds, dict) and isinstance(counts, dict) and isinstance(retired, int)
-    shares = [f"{counts[way] / retired:.1%}" for way in WAYS[1:]]
-    times = [shown(seconds["off"] / seconds[way]) for way in WAYS[1:]]
-    return [str(row["name"]), f"{retired:,}", *(shown(seconds[way], 3) for way in WAYS), *shares, *times]
+    shares = [f"{counts[way] / retired:.1%}" for way in ways[1:]]
+    times = [shown(seconds["off"] / seconds[way]) for way in ways[1:]]
+    return [str(row["name"]), f"{retired:,}", *(shown(seconds[way], 3) for way in ways), *shares, *times]
+
+
+def runs_of_loop(words: str, target: str, lanes: int) -> Callable[[str], Measured]:
+    """What a round does with a bare loop."""
+    once = bare(words, 1, "off")[1]
+    turns = max(1, (INSTRUCTIONS if target == "cpu" else ON_DEVICE) // once)
+    if target == "cpu":
+        return lambda way: bare(words, turns, way)
+    return one_bare(words, turns) if lanes == 1 else many_bare(words, turns, lanes)
+
+
+def runs_of_program(program: Path, scale: int, target: str, lanes: int) -> Callable[[str], Measured]:
+    """What a round does with a program."""
+    if target == "cpu":
+        return lambda way: whole(program, scale, way)
+    small = max(1, scale // 100)
+    if lanes == 1:
+        return one_whole(program, small)
+    return many(lambda way: program_machine(program, small, way, target="cuda"), lanes, ("x0", "stdout"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--programs", type=Path, help="without it, only bare loops are measured")
+    parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--lanes", type=int, default=1, help="on a GPU")
     options = parser.parse_args()
+    target, lanes, plan = options.target, options.lanes, CPU if options.target == "cpu" else CUDA
     results: dict[str, list[dict[str, object]]] = {"bare loops": []}
     for name, words in LOOPS.items():
-        once = bare(words, 1, "off")[1]
-        turns = max(1, INSTRUCTIONS // once)
-        results["bare loops"].append(race(name, lambda way, w=words, n=turns: bare(w, n, way)))
+        results["bare loops"] += raced(name, plan, runs_of_loop(words, target, lanes))
     for title, programs in (("fill and copy much", HEAVY), ("no loops to skip", POOR)):
-        results[title] = [
-            race(name, lambda way, p=options.programs / name, n=scale: whole(p, n, way))
-            for name, scale in (programs.items() if options.programs else ())
-        ]
-    heads = ["", "retired", *(f"{way} s" for way in WAYS), "skipped", "", "times", ""]
+        results[title] = []
+        for name, scale in programs.items() if options.programs else ():
+            run = runs_of_program(options.programs / name, scale, target, lanes)
+            results[title] += raced(name, plan, run)
+    ways = plan.ways
+    heads = ["", "retired", *(f"{way} s" for way in ways), *(f"{way} skipped" for way in ways[1:])]
+    heads += [f"{way} times" for way in ways[1:]]
     for title, rows in results.items():
         if rows:
-            table(f"{title}: rule, then network, in the last two pairs of columns", heads, map(line, rows))
-    print(write_results("loops", dict(results)))
+            table(title, heads, [line(row, ways) for row in rows])
+    where: dict[str, Any] = {"target": target, "lanes": lanes}
+    if target == "cuda":
+        from kvrm.target.cuda.driver import device
+
+        where |= {"gpu": device().name, "driver": driver_version()}
+    print(write_results("loops" if target == "cpu" else "gpu-loops", where | results))
 
 
 if __name__ == "__main__":

@@ -63,14 +63,14 @@ class Outcome:
 class Lab:
     """One memory and one state with two interpreters over them."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, filled: float = 0.8) -> None:
         rng = random.Random(seed)
         self.state, self.memory = State(), Memory()
         self.memory.map(CODE, PAGE, RX)
         for start, pages, prot in WINDOWS:
             self.memory.map(start, pages * PAGE, prot)
             for page in range(pages):
-                if rng.random() < 0.8:
+                if rng.random() < filled:
                     text = (
                         rng.randbytes(PAGE).replace(b"\0", b"\1")
                         if rng.random() < 0.5
@@ -121,7 +121,7 @@ class Lab:
     @property
     def loop(self) -> Loop | None:
         """What the analyser says of the present one."""
-        return self.sites._decided.get((self.body, CODE))
+        return self.sites.known.decided.get((self.body, CODE))
 
     def turns(self) -> int:
         """Turns that were skipped so far of the present loop."""

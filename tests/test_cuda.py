@@ -5,6 +5,7 @@ Without a GPU the device's code runs on the host (`device_on_host`); `-m gpu` ru
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kvrm import Stop
 from kvrm.isa.a64 import definitions
 from kvrm.target.cuda import driver, engine, runner
 from kvrm.target.cuda.arrays import DeviceArray, on_host
-from lane_tools import CODE, REGISTERS, SPANS, WORDS, Do, facts, machine, mixture
+from lane_tools import CODE, DATA, REGISTERS, SPANS, WORDS, Do, facts, machine, mixture
 from test_lanes import lanes_of
 
 BUDGET = 2000
@@ -124,6 +125,36 @@ class TestLanes:
         else:
             with pytest.raises(kvrm.UsageError, match="on the device there are"):
                 lanes.on_device.registers[name]
+
+    def test_a_breakpoint_that_was_passed_is_passed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Lanes begin at one whose store waits for the pool to grow; the program: str x1, [x2]; brk."""
+        seen = []
+        for target in ("cpu", "cuda"):
+            m = kvrm.Machine(target=target, engine="interpreter")
+            m.write_memory(CODE, struct.pack("<2I", 0xF9000041, 0xD4200000), prot="rx")
+            m._memory.map(DATA, 64 * 0x1000, kvrm.Prot.R | kvrm.Prot.W)
+            m.set_pc(CODE)
+            lanes = m.fork(64)
+            lanes.registers["x2"] = DATA + 0x1000 * np.arange(64)
+            lanes.breakpoints.add(CODE)
+            results = lanes.run(10)
+            seen.append([(r.stop, r.retired) for r in map(results.lane, range(64))])
+        assert seen[0] == seen[1] == [(Stop.BRK, 1)] * 64
+
+    def test_nothing_is_above_the_last_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The program: ldr x0, [x1]; str x0, [x1]; brk; the last page of the address space is mapped."""
+        last, seen = (1 << 39) - 0x1000, []
+        for target in ("cpu", "cuda"):
+            m = kvrm.Machine(target=target, engine="interpreter")
+            m.write_memory(CODE, struct.pack("<3I", 0xF9400020, 0xF9000020, 0xD4200000), prot="rx")
+            m.write_memory(last, b"last", prot="rw")
+            m.set_pc(CODE)
+            lanes = m.fork(5)
+            lanes.registers["x1"] = [last, last + 0x1000, last + 0xFF9, (1 << 56) - 8, 1 << 40]
+            results = lanes.run(10)
+            seen.append([(r.stop, r.fault, r.retired) for r in map(results.lane, range(5))])
+        assert seen[0] == seen[1]
+        assert [stop for stop, _, _ in seen[0]] == [Stop.BRK] + 4 * [Stop.FAULT]
 
     @pytest.mark.parametrize("megabytes", [8, 1024])
     def test_a_pool_that_runs_out(self, megabytes: int, monkeypatch: pytest.MonkeyPatch, place: str) -> None:

@@ -239,6 +239,20 @@ class TestRuns:
             results = [lanes.run(piece) for piece in pieces][-1]
             assert [facts(results, lane) for lane in range(80)] == expected
 
+    def test_memory_is_kept_of_lanes_that_end_after_one_that_was_put_aside(self) -> None:
+        """That one was the first to write to a page; the program: cbz x0, 1f; str x1, [x2]; b .; 1: brk."""
+        m = kvrm.Machine(engine="interpreter")
+        m.write_memory(CODE, struct.pack("<4I", 0xB4000060, 0xF9000041, 0x14000000, 0xD4200000), "rx")
+        m._memory.map(DATA, 0x1000, kvrm.Prot.R | kvrm.Prot.W)
+        m.x[2] = DATA
+        m.set_pc(CODE)
+        lanes = m.fork(3, 1)
+        lanes.registers["x0"], lanes.registers["x1"] = [1, 0, 0], [7, 7, 7]
+        lanes.keep = (slice(DATA, DATA + 8),)
+        results = lanes.run(100)
+        assert results.stops == {Stop.BUDGET: 1, Stop.BRK: 2}
+        assert results.memory[lanes.keep[0]][:, 0].tolist() == [7, 0, 0]
+
     def test_batches(self) -> None:
         what, number = mixture(120)
         whole = lanes_of(machine(), what, number).run(BUDGET)

@@ -19,6 +19,7 @@ from kvrm.neural.loops.policies import make, oracle
 from kvrm.neural.loops.sites import ENOUGH, Proposer, checked
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.neural.loops.turn import Unsuitable
+from loop_lanes import Lanes, differences, random_lanes
 from loop_tools import BRK, CODE, DATA, TOP, Lab, Maker, Outcome, back, encode, random_start
 
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
@@ -74,14 +75,19 @@ def lab() -> Lab:
     return Lab(1)
 
 
-def both(lab: Lab, body: list[int], budget: int = 100_000, **registers: int) -> tuple[Outcome, int]:
-    """What both ways of running leave, which must be the same, and how many turns were skipped."""
-    lab.load(body)
+def set_registers(lab: Lab, registers: dict[str, int]) -> None:
+    """Those by name, and all others too."""
     for r in range(31):
         lab.state.x[r] = registers.get(f"x{r}", 0)
     lab.state.sp, lab.state.nzcv, lab.state.pc = registers.get("sp", DATA), 0, CODE
     for i in range(32):
         lab.state.v[i] = (i + 1) * 0x0123456789ABCDEF_FEDCBA9876543210 % (1 << 128)
+
+
+def both(lab: Lab, body: list[int], budget: int = 100_000, **registers: int) -> tuple[Outcome, int]:
+    """What both ways of running leave, which must be the same, and how many turns were skipped."""
+    lab.load(body)
+    set_registers(lab, registers)
     start = lab.state.save()
     plain = lab.run(lab.plain, start, budget, frozenset())
     lab.install()
@@ -477,11 +483,18 @@ def test_both_policies_together() -> None:
     assert machine.x[5] == 20_000_000 and machine.policies["loops"].report["skipped"]
 
 
+def test_lanes_on_the_cpu() -> None:
+    """They are what they are without a policy; each worker finds loops for itself."""
+    lab, bodies, cases = random_lanes(21, 20, 20)
+    plain, skipping = (Lanes(lab, bodies, cases, "cpu", policies=p) for p in ({}, {"loops": "oracle"}))
+    for budget in (400, 37, 2000, 30_000):
+        assert not differences(plain.lanes.run(budget), skipping.lanes.run(budget))
+    assert skipping.machine.policies["loops"].skipped > 100_000
+
+
 def test_where_it_cannot_be_used() -> None:
     with pytest.raises(kvrm.UsageError, match="engine interpreter"):
         kvrm.Machine(engine="reference", policies={"loops": "rule"})
-    with pytest.raises(kvrm.UsageError, match="target cpu"):
-        kvrm.Machine(target="cuda", policies={"loops": "rule"})
     with pytest.raises(kvrm.UsageError, match="no policy loops=best"):
         kvrm.Machine(policies={"loops": "best"})
     with pytest.raises(kvrm.UsageError, match=r"loops-table\.npy"):

@@ -27,7 +27,8 @@ INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
 """In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
-SKIPPING = "kvrm.neural.loops.sites:Sites"
+SKIPPING = {"cpu": "kvrm.neural.loops.sites:Sites", "cuda": "kvrm.neural.loops.device_sites:DeviceSites"}
+"""For each target, what puts handlers that skip turns where loops begin."""
 REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
     "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
@@ -84,8 +85,6 @@ def check_policies(policies: Mapping[str, Any], engine: str, target: str) -> Non
         raise UsageError(f"a {next(iter(policies))} policy is for engine interpreter")
     if "memory" in policies and target == "cuda" and not hasattr(policies["memory"], "ahead"):
         raise UsageError("what records accesses or learns from them is for target cpu")
-    if "loops" in policies and target != "cpu":
-        raise UsageError("a loops policy is for target cpu")
 
 
 def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str) -> Any:
@@ -105,7 +104,7 @@ def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str)
     if dispatch:
         engine.dispatch_by(dispatch)
     if loops:
-        engine.skip_by(named(SKIPPING)(loops, engine, memory, features))
+        engine.skip_by(named(SKIPPING[target])(loops, engine, memory, features))
     return engine
 
 

@@ -291,7 +291,8 @@ class Worker:
             self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
         else:
             self._places[:] = 0
-            if self._memory.remapped or self._memory.changed != self._warm or not self._native:
+            memory, kept = self._memory, outcome["stop"] in GOES_ON
+            if kept or memory.remapped or memory.changed != self._warm or not self._native:
                 self._tidy()
 
     def _run_fresh(self, lane: int, entered: bool) -> Fields:

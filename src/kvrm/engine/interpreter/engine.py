@@ -167,7 +167,7 @@ class Interpreter:
     @property
     def slice(self) -> int:
         """Instructions after which somebody else who enters native code should call `resume`."""
-        return 1 << 62
+        return 1 << 62 if self._skipping is None else SHORT_SLICE
 
     def ready(self) -> None:
         """Point the state at the newest decode tables, for somebody else who enters native code."""

@@ -1,8 +1,9 @@
-"""The effects of many turns at once: fills, copies, reductions and searches."""
+"""The effects of many turns at once: fills, copies, reductions and searches, on any target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from llvmlite import ir
 
@@ -10,8 +11,8 @@ from kvrm.engine.emitter import I64, PTR
 from kvrm.memory import PAGE
 from kvrm.neural.loops import plan
 from kvrm.neural.loops.effects import Operation
-from kvrm.neural.loops.emit import Code, Variable, c
-from kvrm.neural.loops.plan import BLOCK, WORD
+from kvrm.neural.loops.emit import Code, Place, Span, Variable, c
+from kvrm.neural.loops.plan import WORD
 from kvrm.neural.loops.structure import Effect
 
 SIZES = (1, 2, 4, 8)
@@ -25,8 +26,8 @@ class Bulk:
     these turns and one more; a search looks at permissions itself.
     """
 
-    def __init__(self, module: ir.Module, form: ir.Function, permitted: ir.Function) -> None:
-        self._module, self._form, self._permitted = module, form, permitted
+    def __init__(self, module: ir.Module, code: type[Code], form: ir.Function) -> None:
+        self._module, self._make, self._form = module, code, form
         self._functions = {
             Effect.FILL: self._fill(),
             Effect.COPY: self._copy(),
@@ -42,8 +43,23 @@ class Bulk:
                 done.set(k.e.call(function, [state, site, turns]))
         return done.get()
 
-    def _code(self, name: str) -> Code:
-        return Code(self._module, name, [PTR, PTR, I64])
+    def _code(self, name: str, *more: ir.Type) -> Code:
+        return self._make(self._module, name, [PTR, PTR, I64, *more])
+
+    def _claim(self, k: Code, state: ir.Value, spans: Callable[[], AbstractContextManager[Span]]) -> None:
+        """Have the lane own what it will store to, or return 0.
+
+        It gets pages that plain execution would store to as well, and only if it may have all of them.
+        """
+        if not k.claims:
+            return
+        wanted = k.variable(0)
+        with spans() as span:
+            k.ret_if(k.test(">", k.distance(span.step), PAGE), 0)
+            wanted.set(k.e.add(wanted.get(), k.unowned(state, span)))
+        k.ret_if(k.test(">", wanted.get(), k.pages_left(state)), 0)
+        with spans() as span:
+            k.ret_if(k.test("==", k.own(state, span), 0), 0)
 
     # -- fills -----------------------------------------------------------------------------------------------
     def _fill(self) -> ir.Function:
@@ -57,9 +73,17 @@ class Bulk:
         with k.rows(site, plan.PARTS, plan.FILL_ROW) as row:
             step = k.word(e.at(site, k.word(row, 0)), plan.STREAM_STEP)
             k.ret_if(k.test("<", k.distance(step), k.word(row, 4 * WORD)), 0)
+
+        @contextmanager
+        def stores() -> Iterator[Span]:
+            with k.rows(site, plan.PARTS, plan.FILL_ROW) as row:
+                place, step = self._begin(k, site, row)
+                yield Span(place, step, k.word(row, 2 * WORD), turns)
+
+        self._claim(k, state, stores)
         with k.rows(site, plan.MORE, plan.GATHER_ROW) as row:
             to, offset, size = (k.word(row, WORD * i) for i in range(3))
-            k.move(e.at(site, to), e.at(state, offset), size)
+            k.move(e.at(site, to), k.register(state, offset), size)
         period = k.word(site, plan.PERIOD)
         with e.if_then(k.test("!=", period, 0)):
             k.ret(e.call(self._pattern(), [state, site, turns]))
@@ -67,6 +91,12 @@ class Bulk:
             e.call(self._strided(), [state, site, turns, row])
         k.ret(turns)
         return k.fn
+
+    def _begin(self, k: Code, site: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where the accesses of a part begin, and their step."""
+        stream = k.e.at(site, k.word(row, 0))
+        place = k.e.add(k.word(stream, plan.STREAM_ADDRESS), k.word(row, WORD))
+        return place, k.word(stream, plan.STREAM_STEP)
 
     def _span(self, k: Code, stream: ir.Value, turns: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The first byte of a stream in turns 0 to `turns`, and the one behind the last."""
@@ -96,68 +126,44 @@ class Bulk:
         place = k.variable(start)
         with k.loop(lambda: k.test("<", place.get(), end)):
             size = k.least(k.room(place.get()), e.sub(end, place.get()))
-            source = e.at(buffer, e.urem(e.sub(place.get(), start), period))
-            self._repeat(k, k.host(state, place.get()), source, size, period)
+            source = k.local(buffer), e.urem(e.sub(place.get(), start), period)
+            k.tile((k.page(state, place.get()), k.within(place.get())), size, source, period)
             place.set(e.add(place.get(), size))
         k.ret(turns)
         return k.fn
 
-    def _repeat(self, k: Code, target: ir.Value, source: ir.Value, size: ir.Value, period: ir.Value) -> None:
-        """Store the period at `source` again and again, to `size` bytes of one page."""
-        e = k.e
-        at, block = k.variable(0), ir.VectorType(I64, BLOCK // WORD)
-        value = e.load_at(source, 0, block, align=1)
-        usual = k.test("==", period, BLOCK)
-
-        def whole() -> ir.Value:
-            return k.test("<=", e.add(at.get(), period), size)
-
-        with k.loop(lambda: e.and_(usual, whole())):
-            e.store_at(value, target, at.get(), align=1)
-            at.set(e.add(at.get(), c(BLOCK)))
-        with k.loop(whole):
-            k.move(e.at(target, at.get()), source, period)
-            at.set(e.add(at.get(), period))
-        k.move(e.at(target, at.get()), source, e.sub(size, at.get()))
-
     def _strided(self) -> ir.Function:
         """One store, turn by turn."""
-        k = Code(self._module, "strided", [PTR, PTR, I64, PTR])
+        k = self._code("strided", PTR)
         state, site, turns, row = k.fn.args
         e = k.e
-        stream, size = e.at(site, k.word(row, 0)), k.word(row, 2 * WORD)
-        place = k.variable(e.add(k.word(stream, plan.STREAM_ADDRESS), k.word(row, WORD)))
-        step, source = k.word(stream, plan.STREAM_STEP), e.at(site, k.word(row, 3 * WORD))
+        size, source = k.word(row, 2 * WORD), e.at(site, k.word(row, 3 * WORD))
+        place, step = self._begin(k, site, row)
         for bits in (8, 16, 32, 64, 128):
             with e.if_then(k.test("==", size, bits // 8)):
-                self._store_each(k, state, place, step, turns, source, ir.IntType(bits))
+                value = e.load_at(source, 0, ir.IntType(bits), align=min(bits // 8, WORD))
+                self._store_each(k, state, Span(place, step, size, turns), source, value)
                 k.ret(0)
-        with e.repeat(turns):
-            k.scattered(state, place.get(), source, size)
-            place.set(e.add(place.get(), step))
+        with e.repeat(turns) as i:
+            k.scattered(state, e.add(place, e.mul(i, step)), source, size)
         k.ret(0)
         return k.fn
 
-    def _store_each(
-        self,
-        k: Code,
-        state: ir.Value,
-        place: Variable,
-        step: ir.Value,
-        turns: ir.Value,
-        source: ir.Value,
-        t: ir.IntType,
-    ) -> None:
-        e, size = k.e, t.width // 8
-        value = e.load_at(source, 0, t, align=1)
-        with e.repeat(turns):
-            fits = k.test("<=", e.and_(place.get(), c(PAGE - 1)), PAGE - size)
-            with e.if_else(fits, likely=True) as (then, otherwise):
+    def _store_each(self, k: Code, state: ir.Value, span: Span, source: ir.Value, value: ir.Value) -> None:
+        e, place, left = k.e, k.variable(span.address), k.variable(span.count)
+        with k.loop(lambda: k.test("!=", left.get(), 0)):
+            here = k.least(left.get(), self._here(k, place.get(), span.step, span.size))
+            straddles = k.test("==", here, 0)
+            with e.if_else(straddles, likely=False) as (then, otherwise):
                 with then:
-                    e.store_at(value, k.host(state, place.get()), 0, align=1)
+                    k.scattered(state, place.get(), source, span.size)
                 with otherwise:
-                    k.scattered(state, place.get(), source, c(size))
-            place.set(e.add(place.get(), step))
+                    page, offset = k.page(state, place.get()), k.within(place.get())
+                    with e.repeat(here) as i:
+                        k.store(value, page, e.add(offset, e.mul(i, span.step)))
+            count = e.select(straddles, c(1), here)
+            place.set(e.add(place.get(), e.mul(count, span.step)))
+            left.set(e.sub(left.get(), count))
 
     # -- copies ----------------------------------------------------------------------------------------------
     def _copy(self) -> ir.Function:
@@ -179,6 +185,12 @@ class Bulk:
         up = e.and_(k.test("!=", e.and_(ways, c(1)), 0), k.test("<=", b, a))
         down = e.and_(k.test("!=", e.and_(ways, c(2)), 0), k.test(">=", b, a))
         k.ret_if(e.not_(e.or_(apart, e.select(backwards, down, up))), 0)
+
+        @contextmanager
+        def stores() -> Iterator[Span]:
+            yield Span(b, step, block, turns)
+
+        self._claim(k, state, stores)
         with e.if_else(backwards) as (then, otherwise):
             with then:
                 self._move_down(k, state, e.add(low[0], size), e.add(low[1], size), size)
@@ -187,7 +199,7 @@ class Bulk:
         travelled = e.add(base, e.mul(turns, step))
         with k.rows(site, plan.MORE, plan.HELD_ROW) as held:
             place, whole, size, apart = (k.word(held, WORD * i) for i in range(4))
-            self._hold(k, state, e.at(state, place), whole, e.add(travelled, apart), size)
+            self._hold(k, state, k.register(state, place), whole, e.add(travelled, apart), size)
         k.ret(turns)
         return k.fn
 
@@ -198,7 +210,7 @@ class Bulk:
         with k.rows(site, plan.MORE, plan.HELD_ROW) as row:
             place, whole, size, apart = (k.word(row, WORD * i) for i in range(4))
             self._hold(k, state, buffer, c(2 * WORD), e.add(base, apart), size)
-            register = e.at(state, place)
+            register = k.register(state, place)
             low = k.test("==", k.word(buffer, 0), k.word(register, 0))
             high = e.or_(
                 k.test("==", whole, WORD), k.test("==", k.word(buffer, WORD), k.word(register, WORD))
@@ -220,7 +232,7 @@ class Bulk:
         with k.loop(lambda: k.test("<", done.get(), size)):
             source, target = e.add(a, done.get()), e.add(b, done.get())
             most = k.least(k.least(k.room(source), k.room(target)), e.sub(size, done.get()))
-            k.move(k.host(state, target), k.host(state, source), most)
+            self._carry(k, state, target, source, most, down=False)
             done.set(e.add(done.get(), most))
 
     def _move_down(self, k: Code, state: ir.Value, a: ir.Value, b: ir.Value, size: ir.Value) -> None:
@@ -229,10 +241,16 @@ class Bulk:
         with k.loop(lambda: k.test("!=", left.get(), 0)):
             gone = e.sub(size, left.get())
             source, target = e.sub(a, gone), e.sub(b, gone)
-            rooms = [e.add(e.and_(e.sub(x, c(1)), c(PAGE - 1)), c(1)) for x in (source, target)]
+            rooms = [e.add(k.within(e.sub(x, c(1))), c(1)) for x in (source, target)]
             most = k.least(k.least(rooms[0], rooms[1]), left.get())
-            k.move(k.host(state, e.sub(target, most)), k.host(state, e.sub(source, most)), most)
+            self._carry(k, state, e.sub(target, most), e.sub(source, most), most, down=True)
             left.set(e.sub(left.get(), most))
+
+    def _carry(
+        self, k: Code, state: ir.Value, target: ir.Value, source: ir.Value, size: ir.Value, down: bool
+    ) -> None:
+        to, of = ((k.page(state, x), k.within(x)) for x in (target, source))
+        k.carry(to, of, size, down)
 
     # -- reductions ------------------------------------------------------------------------------------------
     def _reduction(self) -> ir.Function:
@@ -247,13 +265,12 @@ class Bulk:
 
     def _fold(self) -> ir.Function:
         """One register takes in one load of each turn, page by page."""
-        k = Code(self._module, "fold", [PTR, PTR, I64, PTR])
+        k = self._code("fold", PTR)
         state, site, turns, row = k.fn.args
         e = k.e
-        stream, kind = e.at(site, k.word(row, 0)), k.word(row, 3 * WORD)
-        place = k.variable(e.add(k.word(stream, plan.STREAM_ADDRESS), k.word(row, WORD)))
-        step, total = k.word(stream, plan.STREAM_STEP), k.variable(k.word(row, 4 * WORD))
-        size = k.word(row, 2 * WORD)
+        first, step = self._begin(k, site, row)
+        size, kind = k.word(row, 2 * WORD), k.word(row, 3 * WORD)
+        place, total = k.variable(first), k.variable(k.word(row, 4 * WORD))
         left = k.variable(turns)
         buffer = e.at(site, k.word(site, plan.BUFFER))
         with k.loop(lambda: k.test("!=", left.get(), 0)):
@@ -262,7 +279,8 @@ class Bulk:
             with e.if_then(straddles, likely=False):
                 k.gathered(state, buffer, place.get(), size)
             count = e.select(straddles, c(1), here)
-            start = e.select(straddles, buffer, k.host(state, place.get()))
+            page = e.select(straddles, k.local(buffer), k.page(state, place.get()))
+            start = page, e.select(straddles, c(0), k.within(place.get()))
             self._fold_here(k, kind, start, step, count, total)
             place.set(e.add(place.get(), e.mul(count, step)))
             left.set(e.sub(left.get(), count))
@@ -273,7 +291,7 @@ class Bulk:
     def _here(self, k: Code, place: ir.Value, step: ir.Value, size: ir.Value) -> ir.Value:
         """How many accesses, one after another, are wholly on the page of the first; 0 if it is not."""
         e = k.e
-        offset = e.and_(place, c(PAGE - 1))
+        offset = k.within(place)
         last = e.sub(c(PAGE), size)
         room = e.select(k.negative(step), offset, e.sub(last, offset))
         count = e.add(e.udiv(room, k.greatest(k.distance(step), 1)), c(1))
@@ -281,15 +299,15 @@ class Bulk:
         return e.select(k.test(">", offset, last), c(0), count)
 
     def _fold_here(
-        self, k: Code, kind: ir.Value, start: ir.Value, step: ir.Value, count: ir.Value, total: Variable
+        self, k: Code, kind: ir.Value, start: Place, step: ir.Value, count: ir.Value, total: Variable
     ) -> None:
-        e = k.e
+        e, (page, offset) = k.e, start
         for operation in Operation:
             for size in SIZES:
                 for signed in (False, True):
                     wanted = size | signed << 4 | operation << 5
                     with e.if_then(k.test("==", kind, wanted)), e.repeat(count) as i:
-                        value = _loaded(k, e.at(start, e.mul(i, step)), size, signed)
+                        value = _loaded(k, page, e.add(offset, e.mul(i, step)), size, signed)
                         total.set(_operate(k, operation, total.get(), value))
 
     def _take_in(self, k: Code, state: ir.Value, row: ir.Value, kind: ir.Value, total: ir.Value) -> None:
@@ -318,15 +336,15 @@ class Bulk:
         empty = e.and_(k.test("!=", k.word(row, 8 * WORD), 0), k.test("==", length, mask))
         k.ret_if(empty, 0)
         asked, wanted = k.word(stream, 3 * WORD), k.word(stream, 4 * WORD)
-        done = k.variable(0)
+        done, new = k.variable(0), k.variable(0)
         with k.loop(lambda: k.test("<", done.get(), turns)):
             here = k.least(e.sub(turns, done.get()), self._here(k, place.get(), step, size))
             missing = e.or_(k.outside(place.get()), k.test("==", here, 0))
             k.ret_if(missing, self._but_one(k, done.get()))
-            refused = k.test("!=", e.and_(k.entry(state, place.get()), asked), wanted)
+            refused = k.refused(state, place.get(), asked, wanted, new)
             k.ret_if(refused, self._but_one(k, done.get()))
-            start = k.host(state, place.get())
-            within = self._staying(k, kind, (start, step, here), (times, rest, length, mask))
+            start = k.page(state, place.get()), k.within(place.get())
+            within = self._staying(k, kind, start, (step, here), (times, rest, length, mask))
             done.set(e.add(done.get(), within))
             k.ret_if(k.test("!=", within, here), done.get())
             place.set(k.untagged(e.add(place.get(), e.mul(here, step))))
@@ -340,12 +358,13 @@ class Bulk:
         self,
         k: Code,
         kind: ir.Value,
-        where: tuple[ir.Value, ir.Value, ir.Value],
+        start: Place,
+        many: tuple[ir.Value, ir.Value],
         how: tuple[ir.Value, ir.Value, ir.Value, ir.Value],
     ) -> ir.Value:
         """How many of some values, one after another, are in the interval."""
         e = k.e
-        start, step, count = where
+        (page, offset), (step, count) = start, many
         times, rest, length, mask = how
         found = k.variable(0)
         sought = e.and_(e.mul(e.sub(mask, rest), times), mask)
@@ -353,18 +372,15 @@ class Bulk:
         bytes_ = e.and_(k.test("==", kind, 1), k.test("==", step, 1))
         with e.if_else(e.and_(single, bytes_)) as (then, otherwise):
             with then:
-                at = k.find(start, sought, count)
-                none = e.icmp_unsigned("==", at, ir.Constant(PTR, None))
-                far = e.sub(e.ptrtoint(at, I64), e.ptrtoint(start, I64))
-                found.set(e.select(none, count, far))
+                found.set(k.find(page, offset, sought, count))
             with otherwise:
                 for size in SIZES:
                     for signed in (False, True):
                         with e.if_then(k.test("==", kind, size | signed << 4)):
 
                             def stays(size: int = size, signed: bool = signed) -> ir.Value:
-                                place = e.at(start, e.mul(found.get(), step))
-                                value = e.mul(_loaded(k, place, size, signed), times)
+                                at = e.add(offset, e.mul(found.get(), step))
+                                value = e.mul(_loaded(k, page, at, size, signed), times)
                                 return k.test("<=", e.and_(e.add(value, rest), mask), length)
 
                             with k.loop(lambda: k.test("<", found.get(), count)) as done:
@@ -374,8 +390,8 @@ class Bulk:
         return found.get()
 
 
-def _loaded(k: Code, place: ir.Value, size: int, signed: bool) -> ir.Value:
-    value = k.e.load_at(place, 0, ir.IntType(8 * size), align=1)
+def _loaded(k: Code, page: ir.Value, offset: ir.Value, size: int, signed: bool) -> ir.Value:
+    value = k.load(page, offset, ir.IntType(8 * size))
     if size == WORD:
         return value
     return (k.e.sext if signed else k.e.zext)(value, I64)

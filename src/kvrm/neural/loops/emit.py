@@ -1,23 +1,29 @@
-"""Structured control flow and guest memory for the functions that skip turns."""
+"""Structured control flow for the functions that skip turns, and what each target has of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I32, I64, PTR, Emitter
-from kvrm.engine.interpreter.abi import Callee
-from kvrm.machine import state as layout
+from kvrm.engine.emitter import I64, Emitter
 from kvrm.memory import PAGE, VA_BITS
-from kvrm.neural.loops.plan import FIND, MOVE
 
 UNTAGGED = (1 << 56) - 1
-_MEMMOVE = ir.FunctionType(PTR, [PTR, PTR, I64])
-_MEMCHR = ir.FunctionType(PTR, [PTR, I32, I64])
 Operand: TypeAlias = "ir.Value | int"
+Place: TypeAlias = "tuple[ir.Value, ir.Value]"
+"""A page, and an offset in it."""
+
+
+class Span(NamedTuple):
+    """`size` bytes from `address` on, and as many in each of `count` - 1 steps further."""
+
+    address: ir.Value
+    step: ir.Value
+    size: ir.Value
+    count: ir.Value
 
 
 def c(value: int) -> ir.Constant:
@@ -44,12 +50,18 @@ class Variable:
 
 
 class Code:
-    """A C function under construction: `result (state, site, ...)`, all of 64 bits but the pointers."""
+    """A C function under construction: `result (state, site, ...)`, all of 64 bits but the pointers.
 
-    def __init__(self, module: ir.Module, name: str, arguments: list[ir.Type]) -> None:
-        self.fn = ir.Function(module, ir.FunctionType(I64, arguments), name)
+    The methods at its end are what each target has of its own. They know a *page* of the guest's memory by a
+    value of 64 bits, and what is in it by its offset there.
+    """
+
+    claims = False
+    """Whether a lane must get pages of its own before it stores to them; else they are its own already."""
+
+    def __init__(self, module: ir.Module, name: str, arguments: Sequence[ir.Type]) -> None:
+        self.fn = ir.Function(module, ir.FunctionType(I64, list(arguments)), name)
         self.fn.linkage = "internal"
-        self._site = self.fn.args[1]
         entry, body = self.fn.append_basic_block("entry"), self.fn.append_basic_block("body")
         Emitter(entry).branch(body)
         self.e = Emitter(body)
@@ -93,11 +105,11 @@ class Code:
 
     def word(self, base: ir.Value, offset: Operand, t: ir.Type = I64) -> ir.Value:
         """What is stored `offset` bytes behind `base`."""
-        return self.e.load_at(base, offset, t, align=1)
+        return self.e.load_at(base, offset, t)
 
     def put(self, value: Operand, base: ir.Value, offset: Operand) -> None:
         """Store 64 bits."""
-        self.e.store_at(c(value) if isinstance(value, int) else value, base, offset, align=1)
+        self.e.store_at(c(value) if isinstance(value, int) else value, base, offset)
 
     def test(self, op: str, a: ir.Value, b: Operand) -> ir.Value:
         """Compare, unsigned."""
@@ -119,21 +131,14 @@ class Code:
         """Whether a signed number is."""
         return self.e.icmp_signed("<", a, c(0))
 
-    # -- guest memory ----------------------------------------------------------------------------------------
-    def entry(self, state: ir.Value, address: ir.Value) -> ir.Value:
-        """The page table entry of an address that has no tag and is in range."""
-        table = self.word(state, layout.PAGE_TABLE, PTR)
-        return self.word(table, self.e.shl(self.e.lshr(address, c(12)), c(3)))
-
-    def host(self, state: ir.Value, address: ir.Value) -> ir.Value:
-        """The host address of a guest byte whose page is filled."""
-        e = self.e
-        page = e.and_(self.entry(state, address), c(-PAGE))
-        return e.inttoptr(e.or_(page, e.and_(address, c(PAGE - 1))), PTR)
+    # -- addresses -------------------------------------------------------------------------------------------
+    def within(self, address: ir.Value) -> ir.Value:
+        """How far into its page an address is."""
+        return self.e.and_(address, c(PAGE - 1))
 
     def room(self, address: ir.Value) -> ir.Value:
         """Bytes from an address to the end of its page."""
-        return self.e.sub(c(PAGE), self.e.and_(address, c(PAGE - 1)))
+        return self.e.sub(c(PAGE), self.within(address))
 
     def untagged(self, address: ir.Value) -> ir.Value:
         """Without the top byte."""
@@ -143,30 +148,69 @@ class Code:
         """Whether an untagged address is in no page."""
         return self.test(">=", address, 1 << VA_BITS)
 
-    def move(self, target: ir.Value, source: ir.Value, size: ir.Value) -> None:
-        """Copy bytes, of places that may overlap."""
-        function = Callee(self.word(self._site, MOVE, PTR), _MEMMOVE)
-        self.e.call(function, [target, source, size])
+    # -- what each target has of its own ---------------------------------------------------------------------
+    def register(self, state: ir.Value, offset: ir.Value) -> ir.Value:
+        """The host address of a register that may be a SIMD register."""
+        raise NotImplementedError
 
-    def find(self, start: ir.Value, byte: ir.Value, size: ir.Value) -> ir.Value:
-        """Where a byte first is; the null pointer if nowhere."""
-        function = Callee(self.word(self._site, FIND, PTR), _MEMCHR)
-        return self.e.call(function, [start, self.e.trunc(byte, I32), size])
+    def refused(
+        self, state: ir.Value, address: ir.Value, asked: ir.Value, wanted: ir.Value, new: Variable
+    ) -> ir.Value:
+        """Whether the page of an untagged address that is in range may not be accessed.
+
+        The `asked` bits of its permissions must be the `wanted` ones. `new` counts pages that the lane must
+        get of its own for that.
+        """
+        raise NotImplementedError
+
+    def unowned(self, state: ir.Value, span: Span) -> ir.Value:
+        """How many pages a lane still must get to store there (only if it `claims`)."""
+        raise NotImplementedError
+
+    def own(self, state: ir.Value, span: Span) -> ir.Value:
+        """Get these pages; 1 if the lane has them all now (only if it `claims`)."""
+        raise NotImplementedError
+
+    def pages_left(self, state: ir.Value) -> ir.Value:
+        """How many pages the lane may get (only if it `claims`)."""
+        raise NotImplementedError
+
+    def page(self, state: ir.Value, address: ir.Value) -> ir.Value:
+        """The page of an address, which may be accessed."""
+        raise NotImplementedError
+
+    def local(self, buffer: ir.Value) -> ir.Value:
+        """A place of the site, as a page."""
+        raise NotImplementedError
+
+    def load(self, page: ir.Value, offset: ir.Value, t: ir.IntType) -> ir.Value:
+        """What is in a page."""
+        raise NotImplementedError
+
+    def store(self, value: ir.Value, page: ir.Value, offset: ir.Value) -> None:
+        """Store to a page of guest memory."""
+        raise NotImplementedError
+
+    def move(self, target: ir.Value, source: ir.Value, size: ir.Value) -> None:
+        """Copy bytes between the state and the site."""
+        raise NotImplementedError
+
+    def carry(self, target: Place, source: Place, size: ir.Value, down: bool) -> None:
+        """Copy bytes between two pages, which may be one: from the last byte on, if it goes down."""
+        raise NotImplementedError
+
+    def tile(self, target: Place, size: ir.Value, buffer: Place, period: ir.Value) -> None:
+        """Store what is in the buffer, from a place in its first period on, again and again."""
+        raise NotImplementedError
+
+    def find(self, page: ir.Value, offset: ir.Value, byte: ir.Value, count: ir.Value) -> ir.Value:
+        """How many bytes are before the first that is that one, `count` if none is."""
+        raise NotImplementedError
 
     def gathered(self, state: ir.Value, to: ir.Value, address: ir.Value, size: ir.Value) -> None:
         """Copy guest bytes that may lie on two pages to the host address `to`."""
-        e = self.e
-        head = self.least(size, self.room(address))
-        self.move(to, self.host(state, address), head)
-        with e.if_then(self.test("!=", head, size), likely=False):
-            rest = self.host(state, e.add(address, head))
-            self.move(e.at(to, head), rest, e.sub(size, head))
+        raise NotImplementedError
 
     def scattered(self, state: ir.Value, address: ir.Value, source: ir.Value, size: ir.Value) -> None:
         """Copy bytes from the host address `source` to guest memory, on one page or two."""
-        e = self.e
-        head = self.least(size, self.room(address))
-        self.move(self.host(state, address), source, head)
-        with e.if_then(self.test("!=", head, size), likely=False):
-            rest = self.host(state, e.add(address, head))
-            self.move(rest, e.at(source, head), e.sub(size, head))
+        raise NotImplementedError

@@ -1,8 +1,7 @@
-"""Skipping turns natively: the handler that stands where an accepted loop begins.
+"""Skipping turns on the CPU: the handler that stands where an accepted loop begins.
 
-It decides from registers, budget and permissions how many turns can be skipped at this entry, has the effect
-of these turns, and goes on with plain execution, which runs at least one whole turn more: that leaves flags
-and loaded registers as they must be. The words of a site are in `kvrm.neural.loops.plan`.
+It has turns skipped and goes on with plain execution, which runs at least one whole turn more: that leaves
+flags and loaded registers as they must be.
 """
 
 from __future__ import annotations
@@ -12,19 +11,113 @@ import functools
 from llvmlite import ir
 
 from kvrm.engine import native
-from kvrm.engine.emitter import I64, PTR
-from kvrm.engine.interpreter.abi import Function
+from kvrm.engine.emitter import I32, I64, PTR
+from kvrm.engine.interpreter.abi import Callee, Function
 from kvrm.engine.interpreter.slots import CLASS, OPERANDS
-from kvrm.memory import PAGE, VA_BITS
-from kvrm.neural.loops import plan
-from kvrm.neural.loops.bulk import Bulk
-from kvrm.neural.loops.emit import Code, c
-from kvrm.neural.loops.plan import WORD
-from kvrm.neural.loops.structure import Effect
+from kvrm.machine import state as layout
+from kvrm.memory import PAGE
+from kvrm.neural.loops import plan, skip
+from kvrm.neural.loops.emit import Code, Place, Variable, c
+from kvrm.neural.loops.plan import BLOCK, FIND, MOVE, WORD
 
-MOST_TURNS = 1 << 24
-"""Turns that are skipped at once, at most: no product with a step that is allowed overflows."""
-MOST_STEP = 1 << 38
+_MEMMOVE = ir.FunctionType(PTR, [PTR, PTR, I64])
+_MEMCHR = ir.FunctionType(PTR, [PTR, I32, I64])
+
+
+class HostCode(Code):
+    """The CPU's half: a page is the host address of its first byte, which the page table has."""
+
+    def register(self, state: ir.Value, offset: ir.Value) -> ir.Value:
+        """Where it is in the state."""
+        return self.e.at(state, offset)
+
+    def refused(
+        self, state: ir.Value, address: ir.Value, asked: ir.Value, wanted: ir.Value, new: Variable
+    ) -> ir.Value:
+        """By the page table's entry: a page that may be written is the lane's own."""
+        return self.test("!=", self.e.and_(self._entry(state, address), asked), wanted)
+
+    def page(self, state: ir.Value, address: ir.Value) -> ir.Value:
+        """From the page table."""
+        return self.e.and_(self._entry(state, address), c(-PAGE))
+
+    def local(self, buffer: ir.Value) -> ir.Value:
+        """Its address."""
+        return self.e.ptrtoint(buffer, I64)
+
+    def load(self, page: ir.Value, offset: ir.Value, t: ir.IntType) -> ir.Value:
+        """At any address."""
+        return self.e.load_at(self._base(page), offset, t, align=1)
+
+    def store(self, value: ir.Value, page: ir.Value, offset: ir.Value) -> None:
+        """At any address."""
+        self.e.store_at(value, self._base(page), offset, align=1)
+
+    def move(self, target: ir.Value, source: ir.Value, size: ir.Value) -> None:
+        """By the C library; places may overlap."""
+        function = Callee(self.word(self.fn.args[1], MOVE, PTR), _MEMMOVE)
+        self.e.call(function, [target, source, size])
+
+    def carry(self, target: Place, source: Place, size: ir.Value, down: bool) -> None:
+        """By the C library, whatever the direction."""
+        self.move(self._at(target), self._at(source), size)
+
+    def tile(self, target: Place, size: ir.Value, buffer: Place, period: ir.Value) -> None:
+        """Whole periods, then what is left."""
+        e, source, to = self.e, self._at(buffer), self._at(target)
+        at, block = self.variable(0), ir.VectorType(I64, BLOCK // WORD)
+        value = e.load_at(source, 0, block, align=1)
+        usual = self.test("==", period, BLOCK)
+
+        def whole() -> ir.Value:
+            return self.test("<=", e.add(at.get(), period), size)
+
+        with self.loop(lambda: e.and_(usual, whole())):
+            e.store_at(value, to, at.get(), align=1)
+            at.set(e.add(at.get(), c(BLOCK)))
+        with self.loop(whole):
+            self.move(e.at(to, at.get()), source, period)
+            at.set(e.add(at.get(), period))
+        self.move(e.at(to, at.get()), source, e.sub(size, at.get()))
+
+    def find(self, page: ir.Value, offset: ir.Value, byte: ir.Value, count: ir.Value) -> ir.Value:
+        """By the C library."""
+        e, start = self.e, self._at((page, offset))
+        function = Callee(self.word(self.fn.args[1], FIND, PTR), _MEMCHR)
+        at = e.call(function, [start, e.trunc(byte, I32), count])
+        none = e.icmp_unsigned("==", at, ir.Constant(PTR, None))
+        return e.select(none, count, e.sub(e.ptrtoint(at, I64), e.ptrtoint(start, I64)))
+
+    def gathered(self, state: ir.Value, to: ir.Value, address: ir.Value, size: ir.Value) -> None:
+        """In one piece or two."""
+        e = self.e
+        head = self.least(size, self.room(address))
+        self.move(to, self._host(state, address), head)
+        with e.if_then(self.test("!=", head, size), likely=False):
+            rest = self._host(state, e.add(address, head))
+            self.move(e.at(to, head), rest, e.sub(size, head))
+
+    def scattered(self, state: ir.Value, address: ir.Value, source: ir.Value, size: ir.Value) -> None:
+        """In one piece or two."""
+        e = self.e
+        head = self.least(size, self.room(address))
+        self.move(self._host(state, address), source, head)
+        with e.if_then(self.test("!=", head, size), likely=False):
+            rest = self._host(state, e.add(address, head))
+            self.move(rest, e.at(source, head), e.sub(size, head))
+
+    def _entry(self, state: ir.Value, address: ir.Value) -> ir.Value:
+        table = self.word(state, layout.PAGE_TABLE, PTR)
+        return self.word(table, self.e.shl(self.e.lshr(address, c(12)), c(3)))
+
+    def _base(self, page: ir.Value) -> ir.Value:
+        return self.e.inttoptr(page, PTR)
+
+    def _at(self, place: Place) -> ir.Value:
+        return self.e.at(self._base(place[0]), place[1])
+
+    def _host(self, state: ir.Value, address: ir.Value) -> ir.Value:
+        return self._at((self.page(state, address), self.within(address)))
 
 
 @functools.cache
@@ -36,131 +129,8 @@ def handler() -> tuple[int, native.Loader]:
 
 def _text() -> str:
     module = ir.Module(name="loops")
-    form = _form(module)
-    turns = _turns(module, form)
-    permitted = _permitted(module)
-    bulk = Bulk(module, form, permitted)
-    skipped = _skipped(module, form, turns, permitted, bulk)
-    _skip(module, skipped)
+    _skip(module, skip.build(module, HostCode))
     return str(module)
-
-
-def _form(module: ir.Module) -> ir.Function:
-    """`form(state, site, at)`: the value of a sum."""
-    k = Code(module, "form", [PTR, PTR, I64])
-    state, site, at = k.fn.args
-    e, row = k.e, k.e.at(site, at)
-    total = k.variable(k.word(row, WORD))
-    with e.repeat(k.word(row, 0)) as i:
-        term = e.at(row, e.add(c(2 * WORD), e.mul(i, c(plan.TERM_ROW))))
-        register = k.word(state, k.word(term, 0))
-        narrow = e.and_(e.add(register, k.word(term, WORD)), k.word(term, 2 * WORD))
-        sign = k.word(term, 3 * WORD)
-        value = e.sub(e.xor(narrow, sign), sign)
-        total.set(e.add(total.get(), e.mul(value, k.word(term, 4 * WORD))))
-    k.ret(total.get())
-    return k.fn
-
-
-def _turns(module: ir.Module, form: ir.Function) -> ir.Function:
-    """`turns(state, site, interval)`: for how many turns the distance surely stays in the interval."""
-    k = Code(module, "turns", [PTR, PTR, PTR])
-    state, site, row = k.fn.args
-    e = k.e
-    distance, length, step = (e.call(form, [state, site, k.word(row, WORD * i)]) for i in range(3))
-    mask, shift = k.word(row, 3 * WORD), k.word(row, 4 * WORD)
-    distance, length = e.and_(distance, mask), e.and_(length, mask)
-    step = e.ashr(e.shl(step, shift), shift)
-    empty = e.and_(k.test("!=", k.word(row, 5 * WORD), 0), k.test("==", length, mask))
-    k.ret_if(e.or_(empty, k.test(">", distance, length)), 0)
-    k.ret_if(k.test("==", step, 0), MOST_TURNS)
-    ahead = e.select(k.negative(step), distance, e.sub(length, distance))
-    whole = e.udiv(ahead, k.distance(step))
-    k.ret(e.add(k.least(whole, MOST_TURNS - 1), c(1)))
-    return k.fn
-
-
-def _permitted(module: ir.Module) -> ir.Function:
-    """`permitted(state, address, step, size, turns, asked, wanted)`: for how many turns accesses may go on.
-
-    At most `turns` + 1; the `asked` bits of a page must be the `wanted` ones.
-    """
-    k = Code(module, "permitted", [PTR, *[I64] * 6])
-    state, address, step, size, turns, asked, wanted = k.fn.args
-    e = k.e
-
-    def denied(place: ir.Value) -> ir.Value:
-        return k.test("!=", e.and_(k.entry(state, place), asked), wanted)
-
-    end, travel = e.add(address, size), e.mul(turns, k.distance(step))
-    k.ret_if(k.outside(address), 0)
-    page = e.and_(address, c(-PAGE))
-    up = e.select(k.negative(step), end, e.add(end, travel))
-    high = k.variable(page)
-    goal = k.least(up, 1 << VA_BITS)
-    with k.loop(lambda: k.test("<", high.get(), goal)) as done:
-        with e.if_then(denied(high.get())):
-            e.branch(done)
-        high.set(e.add(high.get(), c(PAGE)))
-    reached = k.least(high.get(), up)
-    k.ret_if(k.test("<", reached, end), 0)
-    k.ret_if(k.test("==", step, 0), e.add(turns, c(1)))
-    with e.if_then(e.not_(k.negative(step))):
-        k.ret(e.add(e.udiv(e.sub(reached, end), step), c(1)))
-    down = e.sub(address, k.least(travel, address))
-    low = k.variable(page)
-    with k.loop(lambda: k.test(">", low.get(), down)) as done:
-        with e.if_then(denied(e.sub(low.get(), c(PAGE)))):
-            e.branch(done)
-        low.set(e.sub(low.get(), c(PAGE)))
-    k.ret(e.add(e.udiv(e.sub(address, k.greatest(low.get(), down)), k.distance(step)), c(1)))
-    return k.fn
-
-
-def _skipped(
-    module: ir.Module, form: ir.Function, turns: ir.Function, permitted: ir.Function, bulk: Bulk
-) -> ir.Function:
-    """`skipped(state, site, budget)`: skip turns; how many, 0 if they are not worth it or not allowed."""
-    k = Code(module, "skipped", [PTR, PTR, I64])
-    state, site, budget = k.fn.args
-    e, fewest = k.e, k.word(site, plan.LEAST)
-    affordable = e.udiv(budget, k.word(site, plan.COST))
-    k.ret_if(k.test("<=", affordable, fewest), 0)
-    count = k.variable(k.least(e.sub(affordable, c(1)), MOST_TURNS))
-
-    def limit(most: ir.Value) -> None:
-        count.set(k.least(count.get(), most))
-        k.ret_if(k.test("<", count.get(), fewest), 0)
-
-    leaves = k.word(site, plan.EXIT)
-    with e.if_then(k.test("!=", leaves, 0)):
-        limit(e.call(turns, [state, site, e.at(site, leaves)]))
-    with k.rows(site, plan.GUARDS, plan.INTERVAL_ROW) as row:
-        inside = e.call(turns, [state, site, row])
-        limit(e.sub(inside, k.least(inside, 1)))
-    with k.rows(site, plan.STREAMS, plan.STREAM_ROW) as row:
-        address = k.untagged(e.call(form, [state, site, k.word(row, 0)]))
-        step = e.call(form, [state, site, k.word(row, WORD)])
-        k.put(address, row, plan.STREAM_ADDRESS)
-        k.put(step, row, plan.STREAM_STEP)
-        k.ret_if(k.test(">=", k.distance(step), MOST_STEP), 0)
-        with e.if_then(k.test("!=", k.word(site, plan.EFFECT), Effect.SEARCH)):
-            before = k.word(row, 5 * WORD)
-            start = e.sub(address, e.mul(before, step))
-            size, asked, wanted = (k.word(row, WORD * i) for i in (2, 3, 4))
-            most = e.call(
-                permitted, [state, k.untagged(start), step, size, e.add(count.get(), before), asked, wanted]
-            )
-            taken = e.add(before, c(1))
-            limit(e.sub(most, k.least(most, taken)))
-    done = bulk.emit(k, state, site, count.get())
-    k.ret_if(k.test("<", done, 1), 0)
-    with k.rows(site, plan.MOVING, plan.MOVING_ROW) as row:
-        place, mask = k.word(row, 0), k.word(row, WORD)
-        step = e.call(form, [state, site, k.word(row, 2 * WORD)])
-        k.put(e.and_(e.add(k.word(state, place), e.mul(step, done)), mask), state, place)
-    k.ret(done)
-    return k.fn
 
 
 def _skip(module: ir.Module, skipped: ir.Function) -> None:

@@ -33,8 +33,10 @@ BUFFER = WORD * 22
 UNDECODED, PC, CLASS_WORD = (WORD * i for i in range(23, 26))
 """What the slot in the loop's own page has where nobody skips: handler, address, execution class."""
 MOVE, FIND = WORD * 26, WORD * 27
-"""Addresses of the C library's memmove and memchr."""
-HEADER = 28
+"""Addresses of the C library's memmove and memchr, for the CPU."""
+LENGTH = WORD * 28
+"""How many words the site has."""
+HEADER = 29
 
 INTERVAL_ROW, STREAM_ROW, MOVING_ROW, PAIR_ROW = WORD * 6, WORD * 8, WORD * 3, WORD * 2
 FILL_ROW, GATHER_ROW, COPY_ROW, HELD_ROW, FOLD_ROW, SEARCH_ROW = (WORD * n for n in (5, 3, 5, 4, 8, 10))
@@ -112,6 +114,7 @@ def plan_of(loop: Loop, head: int, least: int | None = None) -> array[int]:
     _PARTS[effect](w, loop)
     fewest = max(2, WORTH // cost) if least is None else least
     w.words[: EXIT // WORD] = [head, cost, fewest, CREDIT_AT_FIRST, 0, 0, 0, effect]
+    w.words[LENGTH // WORD] = len(w.words)
     return array("Q", [word & ALL for word in w.words])
 
 

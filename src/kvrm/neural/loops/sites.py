@@ -6,6 +6,7 @@ import ctypes
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,8 @@ class Proposer:
     """A policy with its account: what it was asked, what became of that, and what it cost.
 
     `loops` it was asked about, `proposals` that it made, `accepted` and `rejected` by the checker; `seconds`
-    of the policy and `checking` seconds; instructions that were `skipped`. `off`: the kill switch has acted.
+    of the policy and `checking` seconds; instructions `skipped`, at `sites` and `before`, at sites
+    that are no more. `off`: the kill switch has acted.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -48,6 +50,8 @@ class Proposer:
         self.seconds = self.checking = 0.0
         self.off = False
         self.sites: list[Callable[[], int]] = []
+        self.before = 0
+        self._lock = Lock()
 
     @property
     def rejected(self) -> int:
@@ -57,10 +61,14 @@ class Proposer:
     @property
     def skipped(self) -> int:
         """Instructions that retired without being executed."""
-        return sum(count() for count in self.sites)
+        return self.before + sum(count() for count in self.sites)
 
     def decide(self, body: Body, pc: int, features: frozenset[str]) -> Loop | None:
-        """The loop, if the policy proposes what it is."""
+        """The loop, if the policy proposes what it is. Threads may ask."""
+        with self._lock:
+            return self._decide(body, pc, features)
+
+    def _decide(self, body: Body, pc: int, features: frozenset[str]) -> Loop | None:
         if self.off:
             return None
         began = perf_counter()
@@ -101,6 +109,55 @@ def checked(structure: Structure, body: Body, pc: int, features: frozenset[str])
     return loop if loop.structure == structure else None
 
 
+class Known:
+    """What samples tell of loops, and what the policy has said of them: `decided`, by body and address."""
+
+    def __init__(self, proposer: Proposer, memory: Memory, features: frozenset[str]) -> None:
+        self._proposer, self._memory, self._features = proposer, memory, features
+        self.decided: dict[tuple[Body, int], Loop | None] = {}
+        self._found: dict[int, tuple[int, Body] | None] = {}
+        self._hits: dict[tuple[int, Body], int] = {}
+
+    def sampled(self, pc: int, times: int = 1) -> tuple[int, Body] | None:
+        """Control was at `pc` so often: head and body of the loop that it is in, once that is hot."""
+        pc = untagged(pc)
+        if pc not in self._found:
+            self._found[pc] = self.loop_at(pc)
+        found = self._found[pc]
+        if found is None:
+            return None
+        before = self._hits.get(found, 0)
+        self._hits[found] = before + times
+        return found if before < HOT <= before + times else None
+
+    def loop_at(self, pc: int) -> tuple[int, Body] | None:
+        """Head and body of the loop that the instruction at `pc` is in."""
+        first = max(pc & -PAGE, pc - 4 * MOST_WORDS)
+        try:
+            data = self._memory.peek(first, min(pc + 4 * MOST_WORDS, (pc & -PAGE) + PAGE) - first)
+        except GuestFault:
+            return None
+        words = memoryview(data).cast("I").tolist()
+        found = loop_at(words, (pc - first) // 4)
+        if found is None:
+            return None
+        return first + 4 * found[0], tuple(words[found[0] : found[1] + 1])
+
+    def decide(self, pc: int, body: Body) -> Loop | None:
+        """The loop, if the policy proposes what it is; asked once."""
+        key = body, pc
+        if key not in self.decided:
+            self.decided[key] = self._proposer.decide(body, pc, self._features)
+        return self.decided[key]
+
+    def forget(self, page: int | None = None) -> None:
+        """The code of a page, or of all, may be another now."""
+        for pc in [pc for pc in self._found if page is None or pc // PAGE == page]:
+            found = self._found.pop(pc)
+            if found is not None:
+                self._hits.pop(found, None)
+
+
 @dataclass(slots=True)
 class _Site:
     """A loop's place in the program."""
@@ -133,14 +190,11 @@ class Sites:
         features: frozenset[str],
         least: int | None = None,
     ) -> None:
-        self._proposer, self._engine, self._least = proposer, engine, least
-        self._memory, self._features = memory, features
+        self._engine, self._least = engine, least
+        self.known = Known(proposer, memory, features)
         self._handler, self._loader = handler()
-        self._decided: dict[tuple[Body, int], Loop | None] = {}
         self._sites: dict[int, dict[int, _Site]] = {}
         self._copies: dict[int, int] = {}
-        self._found: dict[int, tuple[int, Body] | None] = {}
-        self._hits: dict[tuple[int, Body], int] = {}
         self._samples = 0
         self._skipped = 0
         proposer.sites.append(self._total)
@@ -154,38 +208,16 @@ class Sites:
         self._samples += 1
         if self._samples % REARM == 0:
             self._arm()
-        pc = untagged(pc)
-        if pc not in self._found:
-            self._found[pc] = self._loop_at(pc)
-        found = self._found[pc]
-        if found is None:
-            return
-        self._hits[found] = self._hits.get(found, 0) + 1
-        if self._hits[found] == HOT:
+        found = self.known.sampled(pc)
+        if found is not None:
             self.install(*found)
-
-    def _loop_at(self, pc: int) -> tuple[int, Body] | None:
-        """Head and body of the loop that the instruction at `pc` is in."""
-        first = max(pc & -PAGE, pc - 4 * MOST_WORDS)
-        try:
-            data = self._memory.peek(first, min(pc + 4 * MOST_WORDS, (pc & -PAGE) + PAGE) - first)
-        except GuestFault:
-            return None
-        words = memoryview(data).cast("I").tolist()
-        found = loop_at(words, (pc - first) // 4)
-        if found is None:
-            return None
-        return first + 4 * found[0], tuple(words[found[0] : found[1] + 1])
 
     def install(self, pc: int, body: Body) -> bool:
         """Have the loop at `pc` skipped from now on, if it is accepted; whether it is."""
         page, slot = pc // PAGE, self._engine.slot_at(pc)
         if slot is None or pc in self._sites.get(page, ()) or not self._free(pc, len(body)):
             return False
-        key = body, pc
-        if key not in self._decided:
-            self._decided[key] = self._proposer.decide(body, pc, self._features)
-        loop = self._decided[key]
+        loop = self.known.decide(pc, body)
         if loop is None:
             return False
         if page not in self._copies:
@@ -217,10 +249,7 @@ class Sites:
 
     def forget(self, page: int) -> None:
         """The slots of a page are no more, and its code may be another."""
-        for pc in [pc for pc in self._found if pc // PAGE == page]:
-            found = self._found.pop(pc)
-            if found is not None:
-                self._hits.pop(found, None)
+        self.known.forget(page)
         sites = self._sites.pop(page, {})
         self._skipped += sum(site.skipped() for site in sites.values())
         if page in self._copies:

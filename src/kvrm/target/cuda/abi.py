@@ -24,6 +24,8 @@ PAGES_LEFT = layout.PAGE_TABLE
 """Offset in the state: how many pages of its own the lane may still get."""
 STATE_WORDS = PAGES_LEFT // 8 + 1
 """64-bit words of a lane's state that the device keeps."""
+SCRATCH = 8 * STATE_WORDS
+"""Offset behind the state of a lane that runs: memory for a handler, up to `STATE_BYTES`."""
 STOPPED = (1 << 32) - 1
 """In place of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
@@ -52,6 +54,7 @@ class Param(IntEnum):
     COUNTERS = auto()  # two words: lanes that used up what they were granted, instructions retired
     PROCESS = auto()  # what system calls need to know (`kvrm.target.cuda.process`); 0: a bare machine
     WORDS = auto()  # for each slot its word, 32 bits; 0: none is asked about
+    SITES = auto()  # loops that are skipped (`kvrm.target.cuda.skipping`); 0: none is
 
 
 class Word(IntEnum):

@@ -25,12 +25,13 @@ from kvrm.isa.decoder import decode_many
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
 from kvrm.target.cuda import kernel, prefetch
-from kvrm.target.cuda.abi import CHUNKS, OWN_WORDS, Param
+from kvrm.target.cuda.abi import CHUNKS, OWN_WORDS, PLAIN, Param
 from kvrm.target.cuda.driver import Buffer, Device, Kernel
 from kvrm.target.cuda.flow import in_flow_order
 from kvrm.target.cuda.memory import CHUNK
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.ptx import compile_ptx
+from kvrm.target.cuda.skipping import Skipped
 from kvrm.target.cuda.transfer import READY_KERNELS
 
 log = logging.getLogger("kvrm")
@@ -63,9 +64,9 @@ class Code:
     Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so. If
     it is an inline policy, the kernel finds out, each time that one is to run. `ahead` has, for instructions
     that are to prefetch, steps from the addresses that they access; if it is given, pages can be made ready.
-    `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`), `sites` how many instructions
-    prefetch. Compiled code is cached on disk, named by a hash of all that it depends on. `lone`: it is for
-    one lane.
+    With `skip` loops can be skipped (`skipped`), whose last turns run in a second copy of all slots. `lone`:
+    it is for one lane. `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`), `sites` how
+    many instructions prefetch. Compiled code is cached on disk, named by a hash of all that it depends on.
     """
 
     def __init__(
@@ -78,8 +79,9 @@ class Code:
         dispatch: Policy | InlinePolicy | None = None,
         ahead: Mapping[int, Sequence[int]] | None = None,
         lone: bool = False,
+        skip: kernel.Skip | None = None,
     ) -> None:
-        self._gpu = gpu
+        self._gpu, self._skip = gpu, skip
         self._inline = inline_or_none(dispatch)
         self._pages = sorted(pages)
         self._first = {page: 1 + i * PAGE_SLOTS for i, page in enumerate(self._pages)}
@@ -109,7 +111,8 @@ class Code:
         words = [ctypes.c_uint64] * 5
         self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
         # the last is loaded ahead, and never run
-        self._slots = np.zeros((1 + len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
+        copies = 1 if skip is None else 2
+        self._slots = np.zeros((1 + copies * len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
         self.words = None if self._inline is None else gpu.upload(_beside(code))
         if dispatch is not None and self._inline is None:
             which[misplaced(dispatch, code.reshape(-1)).reshape(code.shape)] = MISPLACED
@@ -118,15 +121,18 @@ class Code:
         for slot in sites:
             self._slots[slot, prefetch.IN_SLOT] = np.frombuffer(steps[slot], np.uint8)
         self.sites = len(sites)
+        if skip is not None:
+            self._lay_out_copies()
         self.slots = gpu.upload(self._slots)
+        self.skipped = None if skip is None else Skipped(gpu, self)
         self.breakpoints: frozenset[int] = frozenset()
         self.set_breakpoints(breakpoints)
         self.table = gpu.upload(self._lookup())
-        self.pages = gpu.upload(np.array(self._pages, np.uint64) * np.uint64(PAGE))
+        self.pages = gpu.upload(np.array(self._pages * copies, np.uint64) * np.uint64(PAGE))
 
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
-        parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants]
+        parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants, self._skip is not None]
         inline = None if self._inline is None else self._inline.name
         regions = [region.key for region in self.regions]
         stamp = repr([*parts, regions, inline, self._prefetching, prefetch.INSTRUCTION]).encode()
@@ -138,7 +144,9 @@ class Code:
             log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
             began = time.perf_counter()
             emits = None if self._inline is None else self._inline.emit
-            staged = kernel.stage(self.variants, self.regions, self._lone, emits, self._prefetching)
+            staged = kernel.stage(
+                self.variants, self.regions, self._lone, emits, self._prefetching, self._skip
+            )
             ptx = compile_ptx(staged.device, self._gpu.arch)
             native.dump("ptx", ptx)
             cubin = self._gpu.compile(ptx, self._shape.registers)
@@ -154,6 +162,10 @@ class Code:
         """Queue a launch for so many lanes."""
         threads = self._shape.threads
         self.kernels["run"].launch(-(-lanes // threads), threads, arguments, self._shared)
+
+    def use_device(self) -> None:
+        """Have the calling thread use the device."""
+        self._gpu.use()
 
     def _ids(self) -> Ids:
         """Of each slot, the number of what runs there, and of its handler."""
@@ -196,9 +208,33 @@ class Code:
         ids[:] = kernel.UNDEFINED
         ids[:-1][which == MISPLACED] = kernel.MISSING
         self._predecode(which.ctypes.data, words.ctypes.data, page * PAGE, mine.ctypes.data, len(words))
-        ids[-1] = kernel.NEXT_PAGE
-        following = np.array([(page + 1) * PAGE], np.uint64)
-        mine[-1, OPERANDS : OPERANDS + 8] = following.view(np.uint8)
+        self._go_on(mine[-1:], np.array([(page + 1) * PAGE], np.uint64))
+
+    @staticmethod
+    def _go_on(slots: npt.NDArray[np.uint8], pcs: npt.NDArray[np.uint64]) -> None:
+        """Have slots lead to the ones of these addresses."""
+        slots[:, :8].view(np.uint32)[:] = kernel.NEXT_PAGE
+        slots[:, OPERANDS : OPERANDS + 8] = pcs.view(np.uint8).reshape(-1, 8)
+
+    def _lay_out_copies(self) -> None:
+        """Slots of all pages once more, which lead back to the first ones."""
+        within = 4 * np.arange(PAGE_SLOTS, dtype=np.uint64)
+        pcs = (np.array(self._pages, np.uint64)[:, None] * np.uint64(PAGE) + within).reshape(-1)
+        self._go_on(self._slots[1 + len(pcs) : 1 + 2 * len(pcs)], pcs)
+
+    def copy(self, pc: int, count: int) -> int:
+        """Have `count` instructions from `pc` on run in the copy of their page; the number of the first."""
+        at = self.slot(pc)
+        to = at + len(self._pages) * PAGE_SLOTS
+        part = self._slots[to : to + count]
+        part[:] = self._slots[at : at + count]
+        part[:, :8].view(np.uint32)[:, 0] = part[:, :8].view(np.uint32)[:, 1]
+        self.slots.write(np.ascontiguousarray(part), to * SLOT)
+        return to
+
+    def runs(self, pc: int) -> bool:
+        """Whether a handler runs the instruction at `pc`, whatever breakpoints there are."""
+        return self._ids()[self.slot(pc), 1] not in (kernel.MISSING, kernel.UNDEFINED)
 
     def _lookup(self) -> Ids:
         """What `Param.CODE` points to."""
@@ -221,6 +257,10 @@ class Code:
                 at = self.slot(pc)
                 now[at] = number if whole else int(ids[at, 1])
                 number += 1
+        for index, site in enumerate(self.skipped.sites if self.skipped else ()):
+            at = self.slot(site.pc)
+            enters = not site.rest and not any(site.pc <= pc < site.end for pc in breakpoints)
+            now[at] = number + index if enters else int(ids[at, 1])
         now |= {self.slot(pc): kernel.BREAKPOINT for pc in breakpoints}
         for at, number in now.items():
             if at and ids[at, 0] != number:
@@ -238,10 +278,15 @@ class Code:
         unique, where = np.unique(pcs, return_inverse=True)
         return np.array([self.slot(int(pc)) for pc in unique], np.uint64)[where]
 
+    def firsts(self, slots: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """The slots of the same addresses that are no copies, and no marks in their numbers."""
+        count, slots = np.uint64(len(self._pages) * PAGE_SLOTS), slots & np.uint64(PLAIN - 1)
+        return np.where(slots > count, slots - count, slots)
+
     def address(self, slot: int) -> int:
         """The address of a slot."""
         index, within = divmod(slot - 1, PAGE_SLOTS)
-        return self._pages[index] * PAGE + 4 * within
+        return self._pages[index % len(self._pages)] * PAGE + 4 * within
 
 
 def _beside(code: Ids) -> Ids:
@@ -265,4 +310,5 @@ def parameters(
         Param.COUNTERS: counters.address,
         Param.SLAB_NEXT: counters.address + 16,
         Param.WORDS: code.words.address if code.words else 0,
+        Param.SITES: code.skipped.buffer.address if code.skipped else 0,
     }

@@ -24,11 +24,13 @@ from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
 from kvrm.memory.pages import HOST
+from kvrm.memory.table import ENTRIES
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import device
 from kvrm.target.cuda.one_lane import OneLane
 from kvrm.target.cuda.plan import plan
 from kvrm.target.cuda.profile import words_at
+from kvrm.target.cuda.skipping import DeviceSkipping
 from kvrm.target.cuda.slices import Slices
 
 PROFILED = 200_000
@@ -39,6 +41,8 @@ SLICE_SECONDS = 0.1
 
 class DeviceEngine(Interpreter):
     """`Interpreter` on the GPU; everything that leaves for the host is served by the same code."""
+
+    _skipping: DeviceSkipping | None
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__(state, memory, features)
@@ -62,7 +66,7 @@ class DeviceEngine(Interpreter):
         s, words = self._state, self._words
         self._gpu.use()
         budget = min(budget, self._slices.size)
-        code = self._current_code()
+        code = self.code
         words[layout.HORIZON >> 3] += budget - words[layout.REMAINING >> 3]
         words[layout.REMAINING >> 3] = budget
         self._send_pages()
@@ -94,7 +98,8 @@ class DeviceEngine(Interpreter):
             self._trace.clear()
 
     # -- code ------------------------------------------------------------------------------------------------
-    def _current_code(self) -> Code:
+    @property
+    def code(self) -> Code:
         """The code that is mapped now, compiled; the same as before if nothing has changed."""
         if self._device_code is None:
             memory = self._memory
@@ -105,8 +110,9 @@ class DeviceEngine(Interpreter):
             current = [r for r in self._device_regions if _is_current(r, pages)]
             breakpoints = frozenset(self._breaks)
             policy = None if self._dispatch is None else self._dispatch.policy
+            skip = None if self._skipping is None else self._skipping.emit
             self._device_code = Code(
-                self._gpu, pages, self._features, current, breakpoints, policy, self._ahead, lone=True
+                self._gpu, pages, self._features, current, breakpoints, policy, self._ahead, True, skip
             )
         return self._device_code
 
@@ -145,9 +151,9 @@ class DeviceEngine(Interpreter):
                 lane.unmap(page, page + 1)
 
     def _touched(self) -> list[int]:
-        if self._words[layout.REASON >> 3] == Reason.MEMORY:
-            return [*self._lane.pages, untagged(self._words[layout.ADDRESS >> 3]) // PAGE]
-        return list(self._lane.pages)
+        page = untagged(self._words[layout.ADDRESS >> 3]) // PAGE
+        refused = self._words[layout.REASON >> 3] == Reason.MEMORY and page < ENTRIES
+        return [*self._lane.pages, page] if refused else list(self._lane.pages)
 
     def _fetch_pages(self) -> None:
         """Bring back what the lane has written."""

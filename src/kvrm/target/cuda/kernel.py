@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,10 +37,10 @@ from kvrm.target.cuda.abi import (
     pointer,
     shared_words,
 )
-from kvrm.target.cuda.inline import Classifier, make_classifier
+from kvrm.target.cuda.inline import make_classifier
 from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
-from kvrm.target.cuda.rounds import Entered, Lane, Straight, begin_rounds, emit_loop
+from kvrm.target.cuda.rounds import Lane, Run, begin_rounds, emit_loop
 from kvrm.target.cuda.stage import DeviceStage
 from kvrm.target.cuda.transfer import Thread
 from kvrm.values import StagingError
@@ -53,6 +53,10 @@ MISSING, NEXT_PAGE, BREAKPOINT, UNDEFINED = range(4)
 KERNELS = ("run", *transfer.KERNELS)
 LARGEST_INLINED = 150
 """LLVM instructions of a handler that is inlined into the loop."""
+
+
+Skip = Callable[[Module], ir.Function]
+"""Emits the handler that skips loops; its first operand is which one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,14 @@ def stage(
     lone: bool = False,
     inline: Emits | None = None,
     prefetching: Sequence[int] | None = None,
+    skip: Skip | None = None,
 ) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind.
 
     `lone`: it is for one lane. With `inline`, for which there are no regions, a handler runs words of that
     class only which this tells. Those of the variants `prefetching` are there once more, with prefetches, and
-    their decoders behind all others; unless it is None, copies of pages can be made ready.
+    their decoders behind all others; unless it is None, copies of pages can be made ready. All numbers behind
+    are loops that `skip` skips.
     """
     own = SHARED_POINTER if regions or lone else LOCAL_POINTER
     device, host = Module(own, readies=prefetching is not None), ir.Module(name="decoders")
@@ -111,7 +117,8 @@ def stage(
         for k, region in enumerate(regions)
     ]
     classifier = None if inline is None else make_classifier(device, inline, classes, MISSING)
-    _kernel(device, functions, entered, classifier, by_block=not small, lone=lone)
+    what = Run(functions, entered, skip and skip(device), classifier)
+    _kernel(device, what, by_block=not small, lone=lone)
     transfer.build(device)
     _predecode(host, decoders)
     return Staged(str(device), str(host), handlers)
@@ -169,14 +176,7 @@ def _fixed(module: Module) -> list[ir.Function]:
     return out
 
 
-def _kernel(
-    module: Module,
-    handlers: Straight,
-    regions: Entered,
-    classifier: Classifier | None,
-    by_block: bool,
-    lone: bool,
-) -> None:
+def _kernel(module: Module, what: Run, by_block: bool, lone: bool) -> None:
     """`run(params, grant)`: all lanes that have not ended run `grant` instructions, below 2^32, at most.
 
     If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
@@ -198,8 +198,7 @@ def _kernel(
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
     lane = Lane(state, variables, own)
     rounds = begin_rounds(e, thread) if by_block and not lone else None
-    inline = None if classifier is None else classifier.begin(e, thread.params)
-    emit_loop(e, handlers, regions, lane, slots, done, rounds, lone, inline)
+    emit_loop(e, what, lane, slots, done, rounds, lone)
     e.position_at_end(done)
     _end(e, thread, lane, runs)
     e.branch(end)

@@ -25,6 +25,9 @@ from kvrm.target.cuda.process import DeviceProcess
 THREADS = 128
 """Threads of a block."""
 
+LOOKED_AT = 1024
+"""Lanes that stand for all of them where it is asked where they are."""
+
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -157,6 +160,7 @@ class DeviceLanes:
         reasons = self.get(layout.REASON)
         refused = (reasons == Reason.MEMORY) | (reasons == NO_PAGE)
         self.put(layout.REASON, np.where(refused, np.uint64(reason), reasons))
+        self._pass_over(refused)
         return bool(refused.any())
 
     def _asked(self) -> bool:
@@ -164,12 +168,20 @@ class DeviceLanes:
         if self._process is None or not self._process.files.answer():
             return False
         reasons = self.get(layout.REASON)
-        self.put(layout.REASON, np.where(reasons == NO_ANSWER, np.uint64(AGAIN), reasons))
+        asked = reasons == NO_ANSWER
+        self.put(layout.REASON, np.where(asked, np.uint64(AGAIN), reasons))
+        self._pass_over(asked)
         return True
 
     def pass_over(self) -> None:
         """Let lanes whose next instruction has a breakpoint run it."""
-        self.put(layout.IP, self.get(layout.IP) | np.uint64(PLAIN))
+        self.put(layout.IP, self._code.firsts(self.get(layout.IP)))
+        self._pass_over(np.ones(self._lanes, np.bool_))
+
+    def _pass_over(self, which: npt.NDArray[np.bool_]) -> None:
+        """The same of some lanes; those that must do an instruction again were let through already."""
+        places = self.get(layout.IP)
+        self.put(layout.IP, np.where(which, places | np.uint64(PLAIN), places))
 
     # -- what lanes hold -------------------------------------------------------------------------------------
     def put(self, offset: int, values: Words) -> None:
@@ -193,6 +205,15 @@ class DeviceLanes:
         """Fill in every lane's retired count and pc."""
         self._outcome.read(retired)
         self._outcome.read(pcs, 8 * self._padded)
+
+    def where(self) -> list[tuple[int, int]]:
+        """Addresses where lanes are that have used up their grant, and how many, of LOOKED_AT at most."""
+        going = self.reasons() == Reason.BUDGET
+        pcs = np.empty((2, self._lanes), np.uint64)
+        self.outcome(*pcs)
+        step = -(-self._lanes // LOOKED_AT)
+        some = pcs[1, ::step][going[::step]]
+        return [(int(pc), int(n)) for pc, n in zip(*np.unique(some, return_counts=True), strict=True)]
 
     def memory(self, start: int, stop: int, out: Bytes) -> Bytes:
         """Guest memory in `out`, lanes x bytes; zeros where nothing is mapped."""

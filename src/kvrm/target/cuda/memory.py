@@ -55,8 +55,9 @@ class Access:
         e = self.e
         page = e.lshr(e.shl(address, _c(8)), _c(20))
         out = e.icmp_unsigned(">=", page, _c(1 << (VA_BITS - 12)))
-        safe = e.select(out, _c((1 << (VA_BITS - 12)) - 1), page)
-        chunk = e.load_at(self._root, e.shl(e.lshr(safe, _c(9)), _c(2)), I32)
+        safe = e.select(out, _c(0), page)
+        found = e.load_at(self._root, e.shl(e.lshr(safe, _c(9)), _c(2)), I32)
+        chunk = e.select(out, ir.Constant(I32, 0), found)
         number = e.add(e.shl(e.zext(chunk, I64), _c(9)), e.and_(safe, _c(CHUNK - 1)))
         return e.at(self._table, e.shl(number, _c(5)))
 

@@ -25,9 +25,10 @@ from kvrm.target.cuda.abi import (
     VAR_WORDS,
     Own,
     Var,
+    pointer,
     shared,
 )
-from kvrm.target.cuda.inline import Inline
+from kvrm.target.cuda.inline import Classifier
 from kvrm.target.cuda.transfer import Thread
 
 ALL_LANES = ir.Constant(I32, (1 << 32) - 1)
@@ -67,30 +68,37 @@ class Lane:
         _copy_words(e, copy, self.variables, VAR_WORDS)
 
 
-Entered = Sequence[tuple[ir.Function, int]]
-"""Functions of regions, and how many blocks they are entered at."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a slot can have run, in the order of its numbers.
 
+    `handlers` are functions, and whether the slot behind is all that they can leave a lane at; `regions`
+    functions, and how many blocks they are entered at. All other numbers are loops that `skip` skips. With
+    `classifier`, for which there is nothing but handlers, one runs words of its own class only.
+    """
 
-Straight = Sequence[tuple[ir.Function, bool]]
-"""Functions of handlers, and whether the slot behind is all that they can leave a lane at."""
+    handlers: Sequence[tuple[ir.Function, bool]]
+    regions: Sequence[tuple[ir.Function, int]]
+    skip: ir.Function | None
+    classifier: Classifier | None
 
 
 def emit_loop(
     e: Emitter,
-    handlers: Straight,
-    regions: Entered,
+    what: Run,
     lane: Lane,
     slots: ir.Value,
     done: ir.Block,
     rounds: Rounds | None = None,
     lone: bool = False,
-    inline: Inline | None = None,
 ) -> None:
     """The loop, behind the block that is being emitted; once no lane runs, `done` is next.
 
-    With `rounds` all warps of a block run the same slot at a time; `lone`: a warp has one lane at most. With
-    `inline`, there are no regions.
+    With `rounds` all warps of a block run the same slot at a time; `lone`: a warp has one lane at most.
     """
+    inline = None
+    if what.classifier is not None:
+        inline = what.classifier.begin(e, pointer(e, e.load_at(lane.own, Own.PARAMS, I64)))
     loop, look, go, run, following = map(e.append_basic_block, ("loop", "look", "go", "run", "following"))
     e.branch(loop)
     e.position_at_end(loop)
@@ -124,7 +132,7 @@ def emit_loop(
     _from(now, [*after, ahead or _id(e, slots, behind)], following)
     e.branch(go)
     e.position_at_end(run)
-    _cases(e, which, [number, *operands], handlers, regions, lane, choose, (loop, following, together))
+    _cases(e, which, [number, *operands], what, lane, choose, (loop, following, together))
 
 
 Choose = Callable[[Emitter, ir.Value, Sequence[ir.Block]], None]
@@ -137,17 +145,19 @@ def _cases(
     e: Emitter,
     which: ir.Value,
     arguments: list[ir.Value],
-    handlers: Straight,
-    regions: Entered,
+    what: Run,
     lane: Lane,
     choose: Choose | None,
     targets: Targets,
 ) -> None:
-    """Run the handler or the region with the number `which`; `choose` decides whether a handler may."""
+    """Run the handler or the region with the number `which`, or skip turns of a loop.
+
+    `choose` decides whether a handler may.
+    """
     other = e.append_basic_block("other")
-    own = [e.append_basic_block("case") for _ in handlers]
-    entered = [e.append_basic_block("case") for _ in regions]
-    numbered = [case for case, (_, blocks) in zip(entered, regions, strict=True) for _ in range(blocks)]
+    own = [e.append_basic_block("case") for _ in what.handlers]
+    entered = [e.append_basic_block("case") for _ in what.regions]
+    numbered = [case for case, (_, blocks) in zip(entered, what.regions, strict=True) for _ in range(blocks)]
     if choose is None:
         switch = e.switch(which, other)
         for k, case in enumerate([*own, *numbered]):
@@ -155,21 +165,26 @@ def _cases(
     else:
         choose(e, which, own)
     loop, following, together = targets
-    for case, (handler, straight) in zip(own, handlers, strict=True):
+    for case, (handler, straight) in zip(own, what.handlers, strict=True):
         e.position_at_end(case)
         lane.call(e, handler, arguments)
         if straight:
             e.cbranch(together, following, loop)
         else:
             e.branch(loop)
-    first = len(handlers)
-    for case, (region, blocks) in zip(entered, regions, strict=True):
+    first = len(what.handlers)
+    for case, (region, blocks) in zip(entered, what.regions, strict=True):
         e.position_at_end(case)
         lane.enter(e, region, e.sub(which, ir.Constant(I32, first)))
         e.branch(loop)
         first += blocks
     e.position_at_end(other)
-    e.unreachable()
+    if what.skip is None:
+        e.unreachable()
+        return
+    site = e.zext(e.sub(which, ir.Constant(I32, first)), I64)
+    lane.call(e, what.skip, [arguments[0], site, *arguments[2:]])
+    e.branch(loop)
 
 
 def _from(phis: Sequence[ir.Value], values: Sequence[ir.Value], block: ir.Block) -> None:

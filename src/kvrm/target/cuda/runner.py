@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.errors import UsageError
 from kvrm.machine import state as layout
+from kvrm.machine.engines import SKIPPING, named
 from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
@@ -30,6 +31,7 @@ from kvrm.target.cuda.arrays import OnDevice, on_host
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Device, device
 from kvrm.target.cuda.image import Image
+from kvrm.target.cuda.kernel import Skip
 from kvrm.target.cuda.lanes import Bytes, DeviceLanes
 from kvrm.target.cuda.process import DeviceProcess, chunks_ahead
 from kvrm.target.cuda.profile import NOTHING, find_accesses, find_regions
@@ -79,6 +81,7 @@ class CudaLanes(Lanes):
     _memory: LaneMemory
     _process: DeviceProcess | None
     _slices: Slices
+    _sites: Any = None
     _of: Job | None = None
     _retired = _going = 0
 
@@ -108,10 +111,27 @@ class CudaLanes(Lanes):
         if "memory" in policies:
             known = find_accesses(self._machine, self._on_host(job), PROFILED, breakpoints)
         features, dispatch, lone = self._machine.features, policies.get("dispatch"), len(self) == 1
-        self._code = Code(gpu, image.code, features, regions, breakpoints, dispatch, known.ahead, lone)
+        skip = self._new_sites()
+        self._code = Code(gpu, image.code, features, regions, breakpoints, dispatch, known.ahead, lone, skip)
         self._device = DeviceLanes(gpu, self._code, image, self._process, job, known.written)
         self._of = job
         self._slices = Slices(SLICE_SECONDS)
+
+    def _new_sites(self) -> Skip | None:
+        """Who has loops skipped from now on, if somebody has; the function for the kernel."""
+        if self._sites is not None:
+            self._sites.end()
+        self._sites, proposer = None, self._machine.policies.get("loops")
+        if proposer is None:
+            return None
+        make = named(SKIPPING["cuda"])
+        self._sites = make(proposer, self, self._memory, self._machine.features)
+        return self._sites.emit  # type: ignore[no-any-return]
+
+    @property
+    def code(self) -> Code:
+        """What runs on the device."""
+        return self._code
 
     @staticmethod
     def _on_host(job: Job) -> Job:
@@ -167,6 +187,8 @@ class CudaLanes(Lanes):
             self._retired += retired
             self._going = going
             self._slices.took(seconds)
+            if self._sites is not None and left and going:
+                self._sites.look(self._device.where())
         self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
         self.left_device = len(job.kept)
         if job.kept and not self._cancel.value:
