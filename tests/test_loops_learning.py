@@ -145,6 +145,8 @@ def test_commands(tmp_path: Path) -> None:
     out = tmp_path / "weights"
     trained = command("train", "loops", "--data", str(made), "--steps", "2", "--out", str(out))
     assert trained.returncode == 0 and "validation: recall" in trained.stdout
+    written = json.loads((out / f"{network.NAME}.json").read_text())
+    assert set(written["scores"]) == {"0"} and set(written["scores"]["0"]) == {"test", "validation"}
     shown = command("evaluate", "loops", str(GUESTS / "hello"), "--data", str(made))
     assert shown.returncode == 0 and all(name in shown.stdout for name in NAMES)
     assert command("evaluate", "loops").returncode == command("train", "loops").returncode == 2

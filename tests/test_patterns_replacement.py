@@ -183,7 +183,7 @@ def test_data_train_evaluate(pattern_guest: Path, tmp_path: Path) -> None:
     """The commands, on a data set of two programs' objects."""
     source = Path(__file__).with_name("pattern_guest.c")
     made = []
-    for option in ("-O1", "-Os"):
+    for option in ("-O1", "-Os", "-O2"):
         made.append(tmp_path / f"{option}.o")
         command = [
             "aarch64-linux-gnu-gcc",
@@ -197,12 +197,17 @@ def test_data_train_evaluate(pattern_guest: Path, tmp_path: Path) -> None:
         ]
         subprocess.run(command, check=True)
     data = tmp_path / "data"
-    done = cli("data", "patterns", "--libc", f"one={made[0]}", "--libc", f"two={made[1]}", "--out", data)
+    libcs = ["--libc", f"one={made[0]}", "--libc", f"two={made[1]}"]
+    done = cli("data", "patterns", *libcs, "--variant", f"one:gcc:O2={made[2]}", "--out", data)
     assert done.returncode == 0, done.stderr
-    assert "test without two" in done.stdout and "SHA-256" in done.stdout
-    for options in ([], ["--leave-out", "two"]):
+    assert (
+        "test without two" in done.stdout and "test without gcc" in done.stdout and "SHA-256" in done.stdout
+    )
+    for options in (["--seeds", 2], ["--leave-out", "two"]):
         done = cli("train", "patterns", "--data", data, "--out", tmp_path / "w", "--steps", 2, *options)
         assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "w" / "patterns-508k.json").read_text())
+    assert set(told["validation"]) == {"0", "1"} and str(told["seed"]) in told["validation"]
     assert {path.name for path in (tmp_path / "w").iterdir()} == {
         "patterns-508k.npy",
         "patterns-508k.json",
@@ -215,6 +220,8 @@ def test_data_train_evaluate(pattern_guest: Path, tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "t").read_text())
     assert [row["policy"] for row in rows[:5]] == ["rule", "table", "network 0", "random", "oracle"]
     assert {row["left_out"] for row in rows} == {"two", "two, new"}
+    done = cli("evaluate", "patterns", "--data", data, "--weights", tmp_path / "w", "--leave-out", "one")
+    assert done.returncode == 0 and "two" not in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -222,6 +229,7 @@ def test_data_train_evaluate(pattern_guest: Path, tmp_path: Path) -> None:
     [
         (("data", "dispatch"), "No such command 'dispatch'"),
         (("data", "patterns", "--libc", "x"), "x: it is NAME=FILE"),
+        (("data", "patterns", "--variant", "x=y"), "x=y: it is NAME:COMPILER:FLAGS=FILE"),
         (("train", "patterns", "--data", "{empty}"), "`kvrm data patterns` makes it"),
         (("evaluate", "patterns", "--data", "{empty}"), "`kvrm data patterns` makes it"),
         (("symbols", "--policy", "dispatch=rule", "{hello}"), "it is patterns= and one of rule, table"),

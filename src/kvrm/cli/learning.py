@@ -19,6 +19,7 @@ Seeds = Annotated[int, option("N", "How many to try: the best one is kept; 1.", 
 Steps = Annotated[int | None, option("N", "At most so many steps for each.", min=1)]
 Traces = Annotated[Path | None, directory("Traces of `kvrm data memory`; ./traces.")]
 Data = Annotated[Path, option("DIR", "What `kvrm data patterns` wrote; ./data.")]
+LeaveOut = Annotated[list[str] | None, option("NAME", "Only without this C library, compiler or flags.")]
 Loops = Annotated[Path | None, option("FILE", "What `kvrm data loops` wrote.", exists=True, dir_okay=False)]
 Figures = Annotated[Path | None, option("FILE", "Write the figures to FILE.", dir_okay=False)]
 
@@ -166,7 +167,9 @@ def evaluate_memory(
 def data_patterns(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILES...", help="Libraries.")] = None,
     libc: Annotated[list[str] | None, option("NAME=FILE", "A C library: .a, .o or .deb.")] = None,
-    variant: Annotated[list[str] | None, option("NAME=FILE", "More of one, for training only.")] = None,
+    variant: Annotated[
+        list[str] | None, option("NAME:COMPILER:FLAGS=FILE", "More of one, compiled otherwise.")
+    ] = None,
     out: Data = DATA,
 ) -> int:
     """Collect functions of libraries."""
@@ -182,7 +185,7 @@ def train_patterns(
     seeds: Seeds = 1,
     steps: Steps = None,
     data: Data = DATA,
-    leave_out: Annotated[list[str] | None, option("LIBC", "Train without it.")] = None,
+    leave_out: LeaveOut = None,
 ) -> int:
     """Train on functions of libraries."""
     from kvrm.cli import patterns
@@ -196,9 +199,10 @@ def evaluate_patterns(
     weights: Weights = None,
     data: Data = DATA,
     program: Annotated[list[str] | None, option("LIBC=FILE", "Name and test its functions.")] = None,
+    leave_out: LeaveOut = None,
     json: Figures = None,
 ) -> int:
-    """On each C library, by weights that were trained without it."""
+    """On each C library, compiler and set of flags, by weights that were trained without it."""
     from kvrm.cli import patterns
 
-    return patterns.evaluate_patterns(data, weights or WEIGHTS, program or [], json)
+    return patterns.evaluate_patterns(data, weights or WEIGHTS, program or [], leave_out or [], json)

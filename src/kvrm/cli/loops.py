@@ -52,13 +52,15 @@ def train_loops(path: Path, directory: Path, seed: int, seeds: int, steps: int) 
     }
     _write_table(directory, table.learn(_labelled(data, TRAIN)), made)
     batch, labels = batch_of(data.bodies(TRAIN)), data.labels[data.rows(TRAIN)].astype(int)
-    best = 0.0
+    scores: dict[int, dict[str, dict[str, float]]] = {}
+    best = -1.0
     for number in range(seed, seed + seeds):
         flat = train(batch.words, batch.mask, labels, number, steps, _report)
-        score = _shown(data, number, Network(flat))
-        if score > best:
-            best = score
-            write_weights(directory, network.NAME, flat, made | {"seed": number, "steps": steps})
+        scores[number] = _scores(data, number, Network(flat))
+        if sum(scores[number]["validation"].values()) > best:
+            best, written, weights = sum(scores[number]["validation"].values()), number, flat
+        told = made | {"seed": written, "steps": steps, "scores": scores}
+        write_weights(directory, network.NAME, weights, told)
     return Exit.OK
 
 
@@ -79,12 +81,14 @@ def _report(step: int, loss: float) -> None:
     print(f"  {step} steps, loss {loss:.4f}", flush=True)
 
 
-def _shown(data: LoopData, seed: int, policy: Network) -> float:
-    """Print how good a network is; its score on the validation part, by which one is chosen."""
+def _scores(data: LoopData, seed: int, policy: Network) -> dict[str, dict[str, float]]:
+    """How good a network is, printed too; by the validation part one is chosen."""
+    found = {}
     for name in ("test", "validation"):
         row = evaluation.row_of(name, policy, data, PARTS[name])
         print(f"seed {seed}, {name}: recall {row.recall:.1%}, acceptance {row.acceptance:.1%}", flush=True)
-    return row.recall + row.acceptance
+        found[name] = {"recall": row.recall, "acceptance": row.acceptance}
+    return found
 
 
 def evaluate_loops(path: Path | None, programs: Sequence[Path], directory: Path | None) -> int:

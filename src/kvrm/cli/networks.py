@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import kvrm
+from kvrm.cli import archived
 from kvrm.cli.exits import Exit
 from kvrm.isa.execution import CELLS, classes, words_of
 from kvrm.neural.dispatch import baseline, network
@@ -79,13 +80,22 @@ def _watched(seed: int, steps: int) -> Floats:
 
 
 def commit() -> str:
-    """The commit that the package is at, "-dirty" behind it if files differ; its version without git."""
-    package = str(Path(kvrm.__file__).parent)
-    command = ["git", "-C", package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
+    """The commit that the package is at, "-dirty" behind it if files differ.
+
+    Of what `git archive` made, the commit of that; the package's version where it is in no repository, or in
+    one that does not have its files.
+    """
+    package = Path(kvrm.__file__)
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package.parent), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", package.name)
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):
-        return kvrm.__version__
+        return kvrm.__version__ if archived.COMMIT.startswith("$") else archived.COMMIT
 
 
 def write_weights(directory: Path, name: str, flat: Floats, manifest: dict[str, object]) -> None:
