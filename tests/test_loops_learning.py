@@ -147,8 +147,12 @@ def test_commands(tmp_path: Path) -> None:
     assert trained.returncode == 0 and "validation: recall" in trained.stdout
     written = json.loads((out / f"{network.NAME}.json").read_text())
     assert set(written["scores"]) == {"0"} and set(written["scores"]["0"]) == {"test", "validation"}
-    shown = command("evaluate", "loops", str(GUESTS / "hello"), "--data", str(made))
+    shown = command(
+        "evaluate", "loops", str(GUESTS / "hello"), "--data", str(made), "--plots", tmp_path / "p"
+    )
     assert shown.returncode == 0 and all(name in shown.stdout for name in NAMES)
+    drawn = {path.name for path in (tmp_path / "p").iterdir()}
+    assert drawn == {"loops-policies.svg", "loops-cost.svg", "loops-skipped.svg"}
     assert command("evaluate", "loops").returncode == command("train", "loops").returncode == 2
 
 

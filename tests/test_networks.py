@@ -289,6 +289,13 @@ def test_train_from_the_command_line(tmp_path: Path) -> None:
     load(network.NAME, network.COUNT, tmp_path / "new")
 
 
+def test_evaluate_from_the_command_line(tmp_path: Path) -> None:
+    done = cli("evaluate", "dispatch", "--plots", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "dispatch-10279" in done.stdout and "random weights" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"dispatch-right.svg", "dispatch-cost.svg"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -220,8 +220,15 @@ def test_data_train_evaluate(pattern_guest: Path, tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "t").read_text())
     assert [row["policy"] for row in rows[:5]] == ["rule", "table", "network 0", "random", "oracle"]
     assert {row["left_out"] for row in rows} == {"two", "two, new"}
-    done = cli("evaluate", "patterns", "--data", data, "--weights", tmp_path / "w", "--leave-out", "one")
+    options = ["--data", data, "--weights", tmp_path / "w"]
+    done = cli("evaluate", "patterns", *options, "--leave-out", "one")
     assert done.returncode == 0 and "two" not in done.stdout, done.stderr
+    done = cli("evaluate", "patterns", *options, "--plots", tmp_path / "p")
+    assert done.returncode == 0, done.stderr
+    drawn = {path.name for path in (tmp_path / "p").iterdir()}
+    assert drawn == {
+        f"patterns-{name}.svg" for name in ("recall", "found-10", "found-100", "found-1000", "cost")
+    }
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ Traces = Annotated[Path | None, directory("Traces of `kvrm data memory`; ./trace
 Data = Annotated[Path, option("DIR", "What `kvrm data patterns` wrote; ./data.")]
 LeaveOut = Annotated[list[str] | None, option("NAME", "Only without this C library, compiler or flags.")]
 Loops = Annotated[Path | None, option("FILE", "What `kvrm data loops` wrote.", exists=True, dir_okay=False)]
+Plots = Annotated[Path | None, option("DIR", "Draw the tables there, as SVG.", file_okay=False)]
 Figures = Annotated[Path | None, option("FILE", "Write the figures to FILE.", dir_okay=False)]
 
 WEIGHTS, DATA = Path("weights"), Path("data")
@@ -63,11 +64,11 @@ def prove_dispatch(
 
 
 @evaluate.command("dispatch")
-def evaluate_dispatch(weights: Weights = None) -> int:
+def evaluate_dispatch(weights: Weights = None, plots: Plots = None) -> int:
     """Over all of the 2^32 words."""
     from kvrm.cli.networks import evaluate_network
 
-    return evaluate_network(weights)
+    return evaluate_network(weights, plots)
 
 
 # -- loops ---------------------------------------------------------------------------------------------------
@@ -101,11 +102,12 @@ def evaluate_loops(
     programs: Annotated[list[Path] | None, typer.Argument(metavar="PROGRAM...", help="Run them too.")] = None,
     weights: Weights = None,
     data: Loops = None,
+    plots: Plots = None,
 ) -> int:
     """On loops of programs that were held out, and on whole programs."""
     from kvrm.cli import loops
 
-    return loops.evaluate_loops(data, programs or [], weights)
+    return loops.evaluate_loops(data, programs or [], weights, plots)
 
 
 # -- memory --------------------------------------------------------------------------------------------------
@@ -151,6 +153,7 @@ def evaluate_memory(
     weights: Weights = None,
     traces: Traces = None,
     json: Figures = None,
+    plots: Plots = None,
     aba: Annotated[str | None, option("A,B", "Learn from trace A, B, A again.")] = None,
 ) -> int:
     """On traces of programs that were held out."""
@@ -159,7 +162,7 @@ def evaluate_memory(
 
     if aba is not None:
         return memory.evaluate_learning(traces, weights or SHIPPED, aba)
-    return memory.evaluate_memory(traces, weights or SHIPPED, json)
+    return memory.evaluate_memory(traces, weights or SHIPPED, json, plots)
 
 
 # -- patterns ------------------------------------------------------------------------------------------------
@@ -201,8 +204,10 @@ def evaluate_patterns(
     program: Annotated[list[str] | None, option("LIBC=FILE", "Name and test its functions.")] = None,
     leave_out: LeaveOut = None,
     json: Figures = None,
+    plots: Plots = None,
 ) -> int:
     """On each C library, compiler and set of flags, by weights that were trained without it."""
     from kvrm.cli import patterns
 
-    return patterns.evaluate_patterns(data, weights or WEIGHTS, program or [], leave_out or [], json)
+    where, chosen = weights or WEIGHTS, leave_out or []
+    return patterns.evaluate_patterns(data, where, program or [], chosen, json, plots)

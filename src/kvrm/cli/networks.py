@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import kvrm
-from kvrm.cli import archived
+from kvrm.cli import archived, charts
+from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.isa.execution import CELLS, classes, words_of
 from kvrm.neural.dispatch import baseline, network
@@ -151,15 +153,25 @@ def _show_proof(c: Certificate, seconds: float) -> None:
     print(f"{'proved' if c.holds else 'not proved'} in {seconds:.1f} s")
 
 
-def evaluate_network(directory: Path | None) -> int:
+def evaluate_network(directory: Path | None, plots: Path | None) -> int:
     """Every policy for the question side by side, and what it costs."""
+    found = list(rows(directory or SHIPPED))
     table = Table(box=None, pad_edge=False)
     for title in ("policy", "wrong of all words", "right", "right of allocated words", "bytes", "ns a word"):
         table.add_column(title, justify="left" if title == "policy" else "right")
-    for row in rows(directory or SHIPPED):
+    for row in found:
         table.add_row(*_cells(row))
     Console(highlight=False).print(table)
+    if plots is not None:
+        charts.write(_charts(found), plots)
     return Exit.OK
+
+
+def _charts(found: list[Row]) -> Iterator[Chart]:
+    right = {row.name: ((100 * row.right,), (100 * row.right_allocated,)) for row in found}
+    yield Chart("dispatch-right", "Words with the right class", ("of all", "of allocated words"), right, "%")
+    cost = {row.name: ((row.nanoseconds,),) for row in found}
+    yield Chart("dispatch-cost", "Time for a word", ("time",), cost, "ns", logarithmic=True)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

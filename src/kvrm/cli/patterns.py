@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 import kvrm
+from kvrm.cli import charts
+from kvrm.cli.charts import Bar, Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.isa.a64 import definitions
@@ -145,7 +148,12 @@ def _vocabulary(encoded: Encoded) -> list[str]:
 
 
 def evaluate_patterns(
-    directory: Path, weights: Path, programs: list[str], left_out: list[str], json_file: Path | None
+    directory: Path,
+    weights: Path,
+    programs: list[str],
+    left_out: list[str],
+    json_file: Path | None,
+    plots: Path | None,
 ) -> int:
     """Each policy on each split that was left out, by the weights that a directory has for it.
 
@@ -169,7 +177,38 @@ def evaluate_patterns(
     if json_file is not None:
         rows = [{"left_out": libc, **_fields(found)} for libc, found in scores]
         json_file.write_text(json.dumps(rows, indent=1) + "\n")
+    if plots is not None:
+        charts.write(_charts(scores), plots)
     return Exit.OK
+
+
+def _charts(scores: list[tuple[str, Score]]) -> Iterator[Chart]:
+    """A row for each test set, a bar for each policy, those of all seeds together."""
+    of: dict[str, dict[str, list[Score]]] = {}
+    for split, found in scores:
+        of.setdefault(split, {}).setdefault(found.policy.partition(" ")[0], []).append(found)
+    policies = tuple(dict.fromkeys(policy for rows in of.values() for policy in rows))
+
+    def chart(name: str, title: str, number: Callable[[Score], float], unit: str = "") -> Chart:
+        rows = {split: [_spread(map(number, rows[p])) for p in policies] for split, rows in of.items()}
+        return Chart(f"patterns-{name}", title, policies, rows, unit, logarithmic=unit == "us")
+
+    yield chart("recall", "Recall at a precision of .99", lambda s: s.recall)
+    for k, fewer in enumerate(FEWER):
+        title = f"Known functions found by 1/{fewer} of all checks"
+        yield chart(f"found-{fewer}", title, partial(_found_by, k))
+    yield chart("cost", "Time for a function", lambda s: s.microseconds, "us")
+
+
+def _found_by(which: int, found: Score) -> float:
+    return found.found[which]
+
+
+def _spread(values: Iterable[float]) -> Bar:
+    """The mean and, of several, all of them."""
+    all_of = list(values)
+    mean = sum(all_of) / len(all_of)
+    return (mean, *all_of) if len(all_of) > 1 else (mean,)
 
 
 TITLES = (
