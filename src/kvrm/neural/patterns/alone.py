@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from kvrm.neural.patterns.check import Checker, Verdict
 from kvrm.neural.patterns.encoding import OUTSIDE, encode
 from kvrm.neural.patterns.program import Program
 from kvrm.neural.patterns.starts import Function, find_functions
+
+if TYPE_CHECKING:
+    from kvrm.machine.machine import Machine
 
 HARMLESS = {"HINT", "DC ZVA", "MRS DCZID_EL0"}
 """System instructions that depend on nothing but their operands."""
@@ -42,8 +45,8 @@ class Candidates:
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def candidates_in(data: bytes) -> Candidates:
-    """Those of a program, given as its file has it."""
+def candidates_in(data: bytes, features: frozenset[str]) -> Candidates:
+    """Those of a program, given as its file has it; verdicts are those on machines with these features."""
     program = Program(data, "the program")
     found = find_functions(program)
     alone = are_alone([function.words for function in found])
@@ -51,17 +54,20 @@ def candidates_in(data: bytes) -> Candidates:
 
 
 class RememberingChecker:
-    """Checks what has no verdict yet; `checks` counts that. The checker is made when it is first needed."""
+    """Checks what has no verdict yet; `checks` counts that. The checker is made when it is first needed.
 
-    def __init__(self, program: Any, verdicts: dict[tuple[int, str], Verdict]) -> None:
-        self._program, self._verdicts = program, verdicts
+    It looks at the machine as it is before it runs: what is alone needs nothing that a start sets up.
+    """
+
+    def __init__(self, machine: Machine, verdicts: dict[tuple[int, str], Verdict]) -> None:
+        self._machine, self._verdicts = machine, verdicts
         self._checker: Checker | None = None
         self.checks = 0
 
     def check(self, address: int, name: str) -> Verdict:
         """The verdict on the function at `address`."""
         if (address, name) not in self._verdicts:
-            self._checker = self._checker or Checker(self._program)
+            self._checker = self._checker or Checker(self._machine)
             self._verdicts[address, name] = self._checker.check(address, name)
             self.checks += 1
         return self._verdicts[address, name]

@@ -174,8 +174,8 @@ def make_replacements(machine: Machine, program: str | os.PathLike[str] | bytes 
     if program is None or machine.target != "cpu":
         raise UsageError("a patterns policy is for programs on target cpu")
     data = program if isinstance(program, bytes) else Path(program).read_bytes()
-    among, policy = candidates_in(data), machine.policies["patterns"]
-    checker = RememberingChecker(program, among.verdicts)
+    among, policy = candidates_in(data, machine.features), machine.policies["patterns"]
+    checker = RememberingChecker(machine, among.verdicts)
     made = Replacements(functions_found=among.found, alone=len(among.functions))
     for named in name_functions(among.program, policy, checker, functions=among.functions, names=NATIVE):
         made.proposed += named.name is not None
