@@ -112,6 +112,8 @@ def test_the_weights_that_ship_are_those_of_their_manifest() -> None:
     told = json.loads((SHIPPED / f"{network.NAME}.json").read_text())
     flat = load(network.NAME, COUNT)
     assert told["weights_sha256"] == hash_of(flat) and told["parameters"] == COUNT
+    best = max(told["scores"].items(), key=lambda item: sum(item[1]["validation"].values()))
+    assert best[0] == str(told["seed"]) and len(told["scores"]) == 5 and len(told["commit"]) == 40
     known = json.loads((SHIPPED / f"{table.NAME}.json").read_text())
     assert known["sha256"] == hash_of(table.read(SHIPPED)) and known["data"] == told["data"]
 

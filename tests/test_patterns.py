@@ -212,7 +212,10 @@ def test_weights_are_what_their_manifest_says() -> None:
     told = json.loads((policies.SHIPPED / f"{network.NAME}.json").read_text())
     flat = policies.load_weights(network.NAME, network.COUNT)
     assert told["weights_sha256"] == hash_of(flat) and told["parameters"] == network.COUNT
-    assert set(told["data"]["tests"]) == {"glibc", "musl", "dietlibc", "klibc", "picolibc"}
+    libcs, compilers = {"glibc", "musl", "dietlibc", "klibc", "picolibc"}, {"gcc11", "gcc12", "clang14"}
+    assert set(told["data"]["tests"]) == libcs | compilers | {"O1", "O2", "O3", "Os"}
+    best = max(told["validation"].items(), key=lambda item: item[1]["recall"] + item[1]["first"])
+    assert best[0] == str(told["seed"]) and len(told["commit"]) == 40 and len(told["validation"]) == 5
 
 
 def test_a_vocabulary_that_is_none(tmp_path: Path) -> None:
