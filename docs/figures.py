@@ -46,6 +46,12 @@ FIGURES = {
     "networks-loops-policies": Figure(
         "networks-loops.md", "Loops of programs held out", columns("recall", "acceptance"), "%"
     ),
+    "networks-loops-seeds": Figure(
+        "networks-loops.md",
+        "Loops of programs held out, by seed",
+        columns("recall, validation", "acceptance, validation", "recall, test", "acceptance, test"),
+        "%",
+    ),
     "networks-loops-cost": Figure(
         "networks-loops.md", "CPU time for a loop", columns("us a loop"), "us", logarithmic=True
     ),
