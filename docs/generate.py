@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
+import figures
 from encoding_index import GROUPS, Class
 
 from kvrm.isa.a64 import definitions
@@ -105,7 +106,7 @@ def _order(d: Definition) -> tuple[str, str, int]:
     return d.source.split(":")[0], d.name, d.diagram.cube.value
 
 
-PAGES = {"instructions.md": instructions, "system-calls.md": markdown}
+PAGES = {"instructions.md": instructions, "system-calls.md": markdown, **figures.PAGES}
 """Page name to the function that makes its text."""
 
 

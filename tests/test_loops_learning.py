@@ -112,6 +112,8 @@ def test_the_weights_that_ship_are_those_of_their_manifest() -> None:
     told = json.loads((SHIPPED / f"{network.NAME}.json").read_text())
     flat = load(network.NAME, COUNT)
     assert told["weights_sha256"] == hash_of(flat) and told["parameters"] == COUNT
+    best = max(told["scores"].items(), key=lambda item: sum(item[1]["validation"].values()))
+    assert best[0] == str(told["seed"]) and len(told["scores"]) == 5 and len(told["commit"]) == 40
     known = json.loads((SHIPPED / f"{table.NAME}.json").read_text())
     assert known["sha256"] == hash_of(table.read(SHIPPED)) and known["data"] == told["data"]
 
@@ -145,8 +147,14 @@ def test_commands(tmp_path: Path) -> None:
     out = tmp_path / "weights"
     trained = command("train", "loops", "--data", str(made), "--steps", "2", "--out", str(out))
     assert trained.returncode == 0 and "validation: recall" in trained.stdout
-    shown = command("evaluate", "loops", str(GUESTS / "hello"), "--data", str(made))
+    written = json.loads((out / f"{network.NAME}.json").read_text())
+    assert set(written["scores"]) == {"0"} and set(written["scores"]["0"]) == {"test", "validation"}
+    shown = command(
+        "evaluate", "loops", str(GUESTS / "hello"), "--data", str(made), "--plots", tmp_path / "p"
+    )
     assert shown.returncode == 0 and all(name in shown.stdout for name in NAMES)
+    drawn = {path.name for path in (tmp_path / "p").iterdir()}
+    assert drawn == {"loops-policies.svg", "loops-cost.svg", "loops-skipped.svg"}
     assert command("evaluate", "loops").returncode == command("train", "loops").returncode == 2
 
 

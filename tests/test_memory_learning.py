@@ -185,8 +185,11 @@ def test_commands(trace_directory: Path, tmp_path: Path) -> None:
         f"{network.NAME}-seed1",
     }
     told = tmp_path / "figures.json"
-    done = cli("evaluate", "memory", "--traces", trace_directory, "--weights", tmp_path, "--json", told)
+    options = ["--traces", trace_directory, "--weights", tmp_path, "--json", told]
+    done = cli("evaluate", "memory", *options, "--plots", tmp_path / "p")
     assert done.returncode == 0, done.stderr
+    drawn = {path.name for path in (tmp_path / "p").iterdir()}
+    assert {f"memory-regular{name}.svg" for name in ("", "-gain", "-cost")} <= drawn
     assert "perfect future gains" in done.stdout and "network, seed1" in json.dumps(
         json.loads(told.read_text())
     )

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import device_on_host
+import kvrm
+from kvrm.cli import archived, networks
 from kvrm.cli.networks import certificate_text
 from kvrm.engine import native
 from kvrm.errors import UsageError
@@ -287,6 +289,13 @@ def test_train_from_the_command_line(tmp_path: Path) -> None:
     load(network.NAME, network.COUNT, tmp_path / "new")
 
 
+def test_evaluate_from_the_command_line(tmp_path: Path) -> None:
+    done = cli("evaluate", "dispatch", "--plots", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "dispatch-10279" in done.stdout and "random weights" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"dispatch-right.svg", "dispatch-cost.svg"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -335,3 +344,38 @@ def test_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     host._compiled.__wrapped__()
     monkeypatch.setattr(native, "compile_object", lambda *_: pytest.fail("compiled again"))
     host._compiled.__wrapped__()
+
+
+# -- what manifests say of the program ---------------------------------------------------------------------
+
+
+def test_the_commit_of_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the repository that has the package's files, of an archive of it, or else the version."""
+    package = tmp_path / "kvrm" / "__init__.py"
+    package.parent.mkdir()
+    package.touch()
+    monkeypatch.setattr(kvrm, "__file__", str(package))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    git = ["git", "-C", tmp_path, "-c", "user.name=n", "-c", "user.email=e"]
+    assert networks.commit() == kvrm.__version__
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "another project's"], check=True)
+    assert networks.commit() == kvrm.__version__
+    monkeypatch.setattr(archived, "COMMIT", "0" * 40)
+    assert networks.commit() == "0" * 40
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "-m", "the package"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    assert networks.commit() == head.stdout.strip()
+    package.write_text("changed\n")
+    assert networks.commit() == head.stdout.strip() + "-dirty"
+
+
+def test_an_archive_has_its_commit() -> None:
+    root = Path(networks.__file__).parents[3]
+    path = "src/kvrm/cli/archived.py"
+    asked = ["git", "-C", root, "check-attr", "export-subst", path]
+    done = subprocess.run(asked, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("not in a repository")
+    assert done.stdout == f"{path}: export-subst: set\n" and archived.COMMIT.startswith("$Format:")

@@ -14,6 +14,7 @@ import pytest
 from kvrm import UsageError
 from kvrm.neural.patterns import dataset, evaluation, known, network, policies, training
 from kvrm.neural.patterns.archives import functions_in
+from kvrm.neural.patterns.dataset import Variant
 from kvrm.neural.patterns.encoding import BACK, CALL, NOT_RELATIVE, OUTSIDE, encode
 from kvrm.neural.patterns.known import known_of, signatures_of
 from kvrm.neural.patterns.labels import LABELS, NONE, NUMBER, label_of, labels_of
@@ -211,7 +212,10 @@ def test_weights_are_what_their_manifest_says() -> None:
     told = json.loads((policies.SHIPPED / f"{network.NAME}.json").read_text())
     flat = policies.load_weights(network.NAME, network.COUNT)
     assert told["weights_sha256"] == hash_of(flat) and told["parameters"] == network.COUNT
-    assert set(told["data"]["tests"]) == {"glibc", "musl", "dietlibc", "klibc", "picolibc"}
+    libcs, compilers = {"glibc", "musl", "dietlibc", "klibc", "picolibc"}, {"gcc11", "gcc12", "clang14"}
+    assert set(told["data"]["tests"]) == libcs | compilers | {"O1", "O2", "O3", "Os"}
+    best = max(told["validation"].items(), key=lambda item: item[1]["recall"] + item[1]["first"])
+    assert best[0] == str(told["seed"]) and len(told["commit"]) == 40 and len(told["validation"]) == 5
 
 
 def test_a_vocabulary_that_is_none(tmp_path: Path) -> None:
@@ -273,7 +277,7 @@ def _has_distance(word: int) -> bool:
 
 def test_data_and_what_is_held_out(objects: list[Path], tmp_path: Path) -> None:
     libcs = {"one": [objects[0]], "two": [objects[1]]}
-    data = dataset.collect(libcs, {"two": [objects[2]]}, [objects[0]])
+    data = dataset.collect(libcs, [Variant("two", "gcc", "O2", objects[2])], [objects[0]])
     assert data.files == ("one", "two", "two variants", "library.a") and data.libcs == ("one", "two")
     counts = dict(zip(data.files, np.bincount(data.origins, minlength=4).tolist(), strict=True))
     # of a file that is no C library, what is called like a known function is left out
@@ -292,8 +296,40 @@ def test_data_and_what_is_held_out(objects: list[Path], tmp_path: Path) -> None:
         dataset.load(tmp_path)
 
 
+def test_compilers_and_flags_that_are_left_out(objects: list[Path]) -> None:
+    """-O1 by "a" and -Os by "b"; what "b" gives as well with -O1 is of two builds."""
+    first, second, _ = objects
+    made = [("a", "O1", first), ("b", "Os", second), ("b", "O1", first)]
+    variants = [Variant("two", compiler, flags, path) for compiler, flags, path in made]
+    data = dataset.collect({"one": [first]}, variants, [])
+    assert data.splits == ("one", "a", "b", "O1", "Os") and data.compiled == ("a:O1", "b:Os", "b:O1")
+    of_first = data.builds == 0b101
+    assert of_first.sum() == 3 and (data.builds == 0b010).sum() == 3 and (data.builds == 0).sum() == 3
+    assert (data.held_out("a") == of_first).all() and (data.held_out("Os") == (data.builds == 0b010)).all()
+    # b makes what a does, so that is not gone when a is; the C library is, for nobody says what made it
+    assert (data.training("a") == (data.builds != 0)).all()
+    assert (data.training("O1") == data.held_out("Os")).all()
+    assert not data.training("b")[data.builds == 0b010].any() and data.training("b")[of_first].all()
+    fold = evaluation.fold_of(data, "b")
+    assert fold.seen.sum() == 3 and len(fold.new().labels) == 3
+    with pytest.raises(UsageError, match="nothing called 'c' in the data; there are one, a, b, O1, Os"):
+        data.held_out("c")
+
+
+def test_more_builds_than_there_are_bits() -> None:
+    variants = [Variant("two", "a", str(n), Path("none")) for n in range(dataset.MOST_BUILDS + 1)]
+    with pytest.raises(UsageError, match="variants of 65 compilers and flags; at most 64"):
+        dataset.collect({}, variants, [])
+
+
+def test_what_is_the_same_is_kept_for_validation_together() -> None:
+    signatures = [bytes([n]) * 8 for n in range(100)]
+    kept = dataset.in_validation(signatures + signatures)
+    assert (kept[:100] == kept[100:]).all() and 0 < kept.sum() < 50
+
+
 def test_scores(objects: list[Path]) -> None:
-    data = dataset.collect({"one": [objects[0]], "two": [objects[1]]}, {}, [])
+    data = dataset.collect({"one": [objects[0]], "two": [objects[1]]}, [], [])
     fold = evaluation.fold_of(data, "two")
     found = {
         name: evaluation.score(name, p, fold) for name, p in evaluation.policies_of(fold, {}, []).items()
@@ -313,7 +349,7 @@ def test_recall_at_a_precision() -> None:
 
 
 def test_training_learns(objects: list[Path]) -> None:
-    data = dataset.collect({"one": [objects[0]], "two": [objects[1]]}, {}, [])
+    data = dataset.collect({"one": [objects[0]], "two": [objects[1]]}, [], [])
     encoded = encode([data.function(i) for i in range(len(data))])
     sequences = network.sequences_of(encoded, [])
     flat = training.train(sequences, data.labels, 0, 10, lambda *_: None)

@@ -14,6 +14,7 @@ from kvrm.neural.patterns.check import Checker
 from kvrm.neural.patterns.labels import LABELS
 from kvrm.neural.patterns.models import MODELS, Returns
 from kvrm.neural.patterns.program import Program
+from kvrm.neural.patterns.symbols import first_of
 
 CODE = {
     "strlen": "e10300aa22144038e2ffff35200000cb000400d1c0035fd6",
@@ -130,11 +131,11 @@ def test_no_function_passes_as_another() -> None:
     for name, address in places.items():
         passed = {other for other in LABELS if checking.check(address, other).equivalent}
         assert passed == {name}
-    found = checking.first(places["strlen"], ["strcmp", "strlen", "strchr"])
+    found = first_of(checking, places["strlen"], ["strcmp", "strlen", "strchr"])
     assert found is not None and found.name == "strlen"
-    found = checking.first(places["strlen"], ["strcmp", "strchr"])
+    found = first_of(checking, places["strlen"], ["strcmp", "strchr"])
     assert found is not None and found.name == "strcmp" and not found.equivalent
-    assert checking.first(places["strlen"], []) is None
+    assert first_of(checking, places["strlen"], []) is None
 
 
 def test_the_machine_that_is_checked_is_not_changed() -> None:

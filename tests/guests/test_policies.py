@@ -33,7 +33,11 @@ def run(command: Command, root: Path, work: Path, policies: dict[str, str]) -> k
 
 
 def chosen() -> list[object]:
-    """All programs with all questions; by default a few of them run. To test patterns takes minutes."""
+    """All programs with all questions; by default a few of them run.
+
+    The first machine of a program with random weights for patterns tests what could be replaced,
+    which takes half a minute for busybox; the next ones have the verdicts.
+    """
     out = []
     for command, question in itertools.product(COMMANDS, POLICIES):
         quick = command.name in QUICK and question != "patterns"

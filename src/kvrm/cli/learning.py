@@ -19,7 +19,9 @@ Seeds = Annotated[int, option("N", "How many to try: the best one is kept; 1.", 
 Steps = Annotated[int | None, option("N", "At most so many steps for each.", min=1)]
 Traces = Annotated[Path | None, directory("Traces of `kvrm data memory`; ./traces.")]
 Data = Annotated[Path, option("DIR", "What `kvrm data patterns` wrote; ./data.")]
+LeaveOut = Annotated[list[str] | None, option("NAME", "Only without this C library, compiler or flags.")]
 Loops = Annotated[Path | None, option("FILE", "What `kvrm data loops` wrote.", exists=True, dir_okay=False)]
+Plots = Annotated[Path | None, option("DIR", "Draw the tables there, as SVG.", file_okay=False)]
 Figures = Annotated[Path | None, option("FILE", "Write the figures to FILE.", dir_okay=False)]
 
 WEIGHTS, DATA = Path("weights"), Path("data")
@@ -62,11 +64,11 @@ def prove_dispatch(
 
 
 @evaluate.command("dispatch")
-def evaluate_dispatch(weights: Weights = None) -> int:
+def evaluate_dispatch(weights: Weights = None, plots: Plots = None) -> int:
     """Over all of the 2^32 words."""
     from kvrm.cli.networks import evaluate_network
 
-    return evaluate_network(weights)
+    return evaluate_network(weights, plots)
 
 
 # -- loops ---------------------------------------------------------------------------------------------------
@@ -100,11 +102,12 @@ def evaluate_loops(
     programs: Annotated[list[Path] | None, typer.Argument(metavar="PROGRAM...", help="Run them too.")] = None,
     weights: Weights = None,
     data: Loops = None,
+    plots: Plots = None,
 ) -> int:
     """On loops of programs that were held out, and on whole programs."""
     from kvrm.cli import loops
 
-    return loops.evaluate_loops(data, programs or [], weights)
+    return loops.evaluate_loops(data, programs or [], weights, plots)
 
 
 # -- memory --------------------------------------------------------------------------------------------------
@@ -150,6 +153,7 @@ def evaluate_memory(
     weights: Weights = None,
     traces: Traces = None,
     json: Figures = None,
+    plots: Plots = None,
     aba: Annotated[str | None, option("A,B", "Learn from trace A, B, A again.")] = None,
 ) -> int:
     """On traces of programs that were held out."""
@@ -158,7 +162,7 @@ def evaluate_memory(
 
     if aba is not None:
         return memory.evaluate_learning(traces, weights or SHIPPED, aba)
-    return memory.evaluate_memory(traces, weights or SHIPPED, json)
+    return memory.evaluate_memory(traces, weights or SHIPPED, json, plots)
 
 
 # -- patterns ------------------------------------------------------------------------------------------------
@@ -166,7 +170,9 @@ def evaluate_memory(
 def data_patterns(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILES...", help="Libraries.")] = None,
     libc: Annotated[list[str] | None, option("NAME=FILE", "A C library: .a, .o or .deb.")] = None,
-    variant: Annotated[list[str] | None, option("NAME=FILE", "More of one, for training only.")] = None,
+    variant: Annotated[
+        list[str] | None, option("NAME:COMPILER:FLAGS=FILE", "More of one, compiled otherwise.")
+    ] = None,
     out: Data = DATA,
 ) -> int:
     """Collect functions of libraries."""
@@ -182,7 +188,7 @@ def train_patterns(
     seeds: Seeds = 1,
     steps: Steps = None,
     data: Data = DATA,
-    leave_out: Annotated[list[str] | None, option("LIBC", "Train without it.")] = None,
+    leave_out: LeaveOut = None,
 ) -> int:
     """Train on functions of libraries."""
     from kvrm.cli import patterns
@@ -196,9 +202,12 @@ def evaluate_patterns(
     weights: Weights = None,
     data: Data = DATA,
     program: Annotated[list[str] | None, option("LIBC=FILE", "Name and test its functions.")] = None,
+    leave_out: LeaveOut = None,
     json: Figures = None,
+    plots: Plots = None,
 ) -> int:
-    """On each C library, by weights that were trained without it."""
+    """On each C library, compiler and set of flags, by weights that were trained without it."""
     from kvrm.cli import patterns
 
-    return patterns.evaluate_patterns(data, weights or WEIGHTS, program or [], json)
+    where, chosen = weights or WEIGHTS, leave_out or []
+    return patterns.evaluate_patterns(data, where, program or [], chosen, json, plots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 import kvrm
+from kvrm.cli import charts
+from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.neural.loops import data as loop_data
 from kvrm.neural.loops import evaluation, network, table
 from kvrm.neural.loops.data import TEST, TRAIN, VALIDATION, LoopData
+from kvrm.neural.loops.evaluation import Row, Run
 from kvrm.neural.loops.network import Network, batch_of, structure_of
 from kvrm.neural.loops.sites import Body
 from kvrm.neural.loops.structure import Structure
@@ -52,13 +55,15 @@ def train_loops(path: Path, directory: Path, seed: int, seeds: int, steps: int) 
     }
     _write_table(directory, table.learn(_labelled(data, TRAIN)), made)
     batch, labels = batch_of(data.bodies(TRAIN)), data.labels[data.rows(TRAIN)].astype(int)
-    best = 0.0
+    scores: dict[int, dict[str, dict[str, float]]] = {}
+    best = -1.0
     for number in range(seed, seed + seeds):
         flat = train(batch.words, batch.mask, labels, number, steps, _report)
-        score = _shown(data, number, Network(flat))
-        if score > best:
-            best = score
-            write_weights(directory, network.NAME, flat, made | {"seed": number, "steps": steps})
+        scores[number] = _scores(data, number, Network(flat))
+        if sum(scores[number]["validation"].values()) > best:
+            best, written, weights = sum(scores[number]["validation"].values()), number, flat
+        told = made | {"seed": written, "steps": steps, "scores": scores}
+        write_weights(directory, network.NAME, weights, told)
     return Exit.OK
 
 
@@ -79,27 +84,50 @@ def _report(step: int, loss: float) -> None:
     print(f"  {step} steps, loss {loss:.4f}", flush=True)
 
 
-def _shown(data: LoopData, seed: int, policy: Network) -> float:
-    """Print how good a network is; its score on the validation part, by which one is chosen."""
+def _scores(data: LoopData, seed: int, policy: Network) -> dict[str, dict[str, float]]:
+    """How good a network is, printed too; by the validation part one is chosen."""
+    found = {}
     for name in ("test", "validation"):
         row = evaluation.row_of(name, policy, data, PARTS[name])
         print(f"seed {seed}, {name}: recall {row.recall:.1%}, acceptance {row.acceptance:.1%}", flush=True)
-    return row.recall + row.acceptance
+        found[name] = {"recall": row.recall, "acceptance": row.acceptance}
+    return found
 
 
-def evaluate_loops(path: Path | None, programs: Sequence[Path], directory: Path | None) -> int:
+def evaluate_loops(
+    path: Path | None, programs: Sequence[Path], directory: Path | None, plots: Path | None
+) -> int:
     """Every policy side by side: on the test part of the data, and on programs."""
     where = directory or SHIPPED
     if path is None and not programs:
         raise kvrm.UsageError("evaluate loops: --data FILE, programs, or both")
     console = Console(highlight=False, width=WIDTH)
+    drawn: list[Chart] = []
     if path is not None:
         data = loop_data.read(path)
         print(f"test part: SHA-256 {data.hash_of(TEST)}")
-        console.print(_policies(data, where))
+        rows = list(evaluation.rows(data, where))
+        console.print(_policies(rows))
+        drawn += _charts_of_policies(rows)
     if programs:
-        console.print(_programs(programs, where))
+        runs = {program.name: _runs(program, where) for program in programs}
+        console.print(_programs(runs))
+        drawn += _charts_of_programs(runs)
+    if plots is not None:
+        charts.write(drawn, plots)
     return Exit.OK
+
+
+def _charts_of_policies(rows: Sequence[Row]) -> Iterator[Chart]:
+    right = {row.name: ((100 * row.recall,), (100 * row.acceptance,)) for row in rows}
+    yield Chart("loops-policies", "Loops of programs held out", ("recall", "acceptance"), right, "%")
+    cost = {row.name: ((row.microseconds,),) for row in rows}
+    yield Chart("loops-cost", "CPU time for a loop", ("time",), cost, "us", logarithmic=True)
+
+
+def _charts_of_programs(runs: Mapping[str, Sequence[Run]]) -> Iterator[Chart]:
+    rows = {name: [(100 * run.share,) for run in found[1:]] for name, found in runs.items()}
+    yield Chart("loops-skipped", "Instructions that are skipped", evaluation.NAMES, rows, "%")
 
 
 def _printed(*titles: str) -> Printed:
@@ -109,28 +137,28 @@ def _printed(*titles: str) -> Printed:
     return printed
 
 
-def _policies(data: LoopData, directory: Path) -> Printed:
+def _policies(rows: Sequence[Row]) -> Printed:
     printed = _printed(
         "policy", "loops", "understood", "proposed", "accepted", "recall", "acceptance", "us a loop"
     )
-    for row in evaluation.rows(data, directory):
+    for row in rows:
         counts = (row.loops, row.wanted, row.proposed, row.accepted)
         shares = (f"{row.recall:.1%}", f"{row.acceptance:.1%}")
         printed.add_row(row.name, *(f"{n:,}" for n in counts), *shares, f"{row.microseconds:,.0f}")
     return printed
 
 
-def _programs(programs: Sequence[Path], directory: Path) -> Printed:
+def _runs(program: Path, directory: Path) -> list[Run]:
+    return [evaluation.run(program, (), name, directory) for name in ("off", *evaluation.NAMES)]
+
+
+def _programs(runs: Mapping[str, Sequence[Run]]) -> Printed:
     printed = _printed(
         "program", "policy", "retired", "executed", "skipped", "share", "proposals", "accepted", "s"
     )
-    for program in programs:
-        for name in ("off", *evaluation.NAMES):
-            r = evaluation.run(program, (), name, directory)
-            counts = (r.retired, r.retired - r.skipped, r.skipped)
-            share = f"{r.skipped / max(1, r.retired):.1%}"
-            texts = [f"{n:,}" for n in counts]
-            printed.add_row(
-                program.name, name, *texts, share, f"{r.proposals}", f"{r.accepted}", f"{r.seconds:.3f}"
-            )
+    for name, found in runs.items():
+        for r in found:
+            counts = [f"{n:,}" for n in (r.retired, r.retired - r.skipped, r.skipped)]
+            proposals = f"{r.proposals}", f"{r.accepted}"
+            printed.add_row(name, r.policy, *counts, f"{r.share:.1%}", *proposals, f"{r.seconds:.3f}")
     return printed

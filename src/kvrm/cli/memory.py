@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table as Columns
 
 import kvrm
+from kvrm.cli import charts
+from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.cli.run import Options, chosen_policies, make_machine, run_program
@@ -179,7 +181,7 @@ TITLES = ("policy", "accuracy", "coverage", "in time", "misses gone", "gain", "w
 MORE = ("asked", "us each", "bytes")
 
 
-def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None) -> int:
+def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None, plots: Path | None) -> int:
     """Every policy on each trace, and over quiet, regular and irregular ones; what the network adds."""
     console = Console(highlight=False)
     found = evaluate(traces_in(traces or TRACES), directory, lambda name: console.print(f"running {name}"))
@@ -195,17 +197,31 @@ def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None
             soft_wrap=True,
         )
         console.print(_columns(summaries([rows])))
+    drawn: list[Chart] = []
     for kind in ("quiet", "regular", "irregular"):
         chosen = [rows for name, rows in found.items() if kinds[name] == kind]
         if chosen:
             some = summaries(chosen)
             console.print(f"\n{kind}: {', '.join(n for n in found if kinds[n] == kind)}")
             console.print(_columns(some))
+            drawn += _charts(kind, some)
             if kind == "irregular":
                 console.print(verdict(some), soft_wrap=True)
     if json_file is not None:
         json_file.write_text(json.dumps(_as_json(found, kinds), indent=1) + "\n")
+    if plots is not None:
+        charts.write(drawn, plots)
     return Exit.OK
+
+
+def _charts(kind: str, some: Sequence[Summary]) -> Iterator[Chart]:
+    """Of the traces of one kind."""
+    right = {s.policy: ((100 * s.accuracy,), (100 * s.coverage,)) for s in some}
+    yield Chart(f"memory-{kind}", f"Prefetches on {kind} traces", ("accuracy", "coverage"), right, "%")
+    gain = {s.policy: ((100 * s.gain,), (100 * s.net_gain,)) for s in some}
+    yield Chart(f"memory-{kind}-gain", f"Modelled time saved on {kind} traces", TITLES[-2:], gain, "%")
+    cost = {s.policy: ((s.microseconds,),) for s in some if s.asked}
+    yield Chart(f"memory-{kind}-cost", "Time of an answer", ("time",), cost, "us", logarithmic=True)
 
 
 def _columns(some: Sequence[Summary]) -> Columns:

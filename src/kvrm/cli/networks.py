@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import kvrm
+from kvrm.cli import archived, charts
+from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.isa.execution import CELLS, classes, words_of
 from kvrm.neural.dispatch import baseline, network
@@ -79,13 +82,22 @@ def _watched(seed: int, steps: int) -> Floats:
 
 
 def commit() -> str:
-    """The commit that the package is at, "-dirty" behind it if files differ; its version without git."""
-    package = str(Path(kvrm.__file__).parent)
-    command = ["git", "-C", package, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
+    """The commit that the package is at, "-dirty" behind it if files differ.
+
+    Of what `git archive` made, the commit of that; the package's version where it is in no repository, or in
+    one that does not have its files.
+    """
+    package = Path(kvrm.__file__)
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package.parent), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", package.name)
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):
-        return kvrm.__version__
+        return kvrm.__version__ if archived.COMMIT.startswith("$") else archived.COMMIT
 
 
 def write_weights(directory: Path, name: str, flat: Floats, manifest: dict[str, object]) -> None:
@@ -141,15 +153,25 @@ def _show_proof(c: Certificate, seconds: float) -> None:
     print(f"{'proved' if c.holds else 'not proved'} in {seconds:.1f} s")
 
 
-def evaluate_network(directory: Path | None) -> int:
+def evaluate_network(directory: Path | None, plots: Path | None) -> int:
     """Every policy for the question side by side, and what it costs."""
+    found = list(rows(directory or SHIPPED))
     table = Table(box=None, pad_edge=False)
     for title in ("policy", "wrong of all words", "right", "right of allocated words", "bytes", "ns a word"):
         table.add_column(title, justify="left" if title == "policy" else "right")
-    for row in rows(directory or SHIPPED):
+    for row in found:
         table.add_row(*_cells(row))
     Console(highlight=False).print(table)
+    if plots is not None:
+        charts.write(_charts(found), plots)
     return Exit.OK
+
+
+def _charts(found: list[Row]) -> Iterator[Chart]:
+    right = {row.name: ((100 * row.right,), (100 * row.right_allocated,)) for row in found}
+    yield Chart("dispatch-right", "Words with the right class", ("of all", "of allocated words"), right, "%")
+    cost = {row.name: ((row.nanoseconds,),) for row in found}
+    yield Chart("dispatch-cost", "Time for a word", ("time",), cost, "ns", logarithmic=True)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -4,42 +4,55 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 import kvrm
+from kvrm.cli import charts
+from kvrm.cli.charts import Bar, Chart
 from kvrm.cli.exits import Exit
+from kvrm.cli.networks import commit, write_weights
 from kvrm.isa.a64 import definitions
 from kvrm.neural.patterns import dataset, known, network, training
 from kvrm.neural.patterns.check import Checker
-from kvrm.neural.patterns.dataset import Data
+from kvrm.neural.patterns.dataset import Data, Variant
 from kvrm.neural.patterns.encoding import Encoded
-from kvrm.neural.patterns.evaluation import FEWER, Score, checked, fold_of, policies_of, score, starts_of
+from kvrm.neural.patterns.evaluation import (
+    FEWER,
+    Score,
+    checked,
+    fold_of,
+    part_of,
+    policies_of,
+    score,
+    starts_of,
+)
 from kvrm.neural.patterns.labels import NONE
-from kvrm.neural.patterns.policies import vocabulary_of
+from kvrm.neural.patterns.policies import of_weights, vocabulary_of
 from kvrm.neural.patterns.program import Program
-from kvrm.neural.weights import Floats, hash_of, load
+from kvrm.neural.weights import Floats, load
 
 WITHOUT = network.NAME + "-without-{}-{}"
-"""What weights are called that a C library was left out of: its name, and the seed."""
-
-
+"""What weights are called that something was left out of: what, and the seed."""
 STEPS = 1000
 
 
 def make_data(libcs: list[str], variants: list[str], others: list[Path], out: Path) -> int:
     """Read the files, and write the data set."""
-    data = dataset.collect(_by_library(libcs), _by_library(variants), others)
+    data = dataset.collect(_by_library(libcs), list(_variants(variants)), others)
     told = dataset.save(data, out)
     print(f"{told['functions']:,} functions, {told['labelled']:,} known, {told['none']:,} others")
     tests = told["tests"]
     assert isinstance(tests, dict)
-    for libc, digest in tests.items():
-        print(f"test without {libc}: {int(data.held_out(libc).sum()):,} functions, SHA-256 {digest}")
+    for split, digest in tests.items():
+        print(f"test without {split}: {int(data.held_out(split).sum()):,} functions, SHA-256 {digest}")
     return Exit.OK
 
 
@@ -54,46 +67,77 @@ def _by_library(settings: list[str]) -> dict[str, list[Path]]:
     return found
 
 
+def _variants(settings: list[str]) -> Iterator[Variant]:
+    """From NAME:COMPILER:FLAGS=FILE. Raises UsageError."""
+    for setting in settings:
+        made, _, path = setting.partition("=")
+        parts = made.split(":")
+        if len(parts) != 3 or not all((*parts, path)):
+            raise kvrm.UsageError(f"{setting}: it is NAME:COMPILER:FLAGS=FILE")
+        libc, compiler, flags = parts
+        yield Variant(libc, compiler, flags, Path(path))
+
+
 def train_patterns(directory: Path, out: Path, left_out: list[str], seeds: range, steps: int) -> int:
-    """Train with each seed: without each of some C libraries, or with all data, which is what ships."""
+    """Train with each seed: without each of some splits, or with all data.
+
+    Of the latter, the best one on what is kept for validation is written, which is what ships.
+    """
     data = dataset.load(directory)
     out.mkdir(parents=True, exist_ok=True)
-    chosen: list[str | None] = [*left_out] or [None]
-    for libc in chosen:
+    if not left_out:
+        _train_all(data, seeds, steps, out)
+    for split in left_out:
+        chosen = np.flatnonzero(data.training(split))
+        encoded, labels = data.encoded(chosen), data.labels[chosen]
+        made = _made(data, encoded, steps) | {"left_out": split}
         for seed in seeds:
-            _train_one(data, libc, seed, steps, out)
+            name = WITHOUT.format(split, seed)
+            flat = _trained_on(name, encoded, labels, made["vocabulary"], seed, steps)
+            write_weights(out, name, flat, {"seed": seed, **made})
     return Exit.OK
 
 
-def _train_one(data: Data, libc: str | None, seed: int, steps: int, out: Path) -> None:
-    from kvrm.cli.networks import commit
-
-    chosen = np.flatnonzero(data.training(libc))
+def _train_all(data: Data, seeds: range, steps: int, out: Path) -> None:
+    everything = data.encoded(np.arange(len(data)))
+    known.save(known.known_of(everything, data.labels), out)
+    kept = dataset.in_validation(known.signatures_of(everything))
+    chosen = np.flatnonzero(~kept)
     encoded, labels = data.encoded(chosen), data.labels[chosen]
-    vocabulary = _vocabulary(encoded)
-    name = WITHOUT.format(libc, seed) if libc else network.NAME
+    made = _made(data, encoded, steps) | {"left_out": None}
+    validation = part_of(data, np.flatnonzero(kept))
+    scores: dict[int, dict[str, object]] = {}
+    best = -1.0
+    for seed in seeds:
+        flat = _trained_on(network.NAME, encoded, labels, made["vocabulary"], seed, steps)
+        found = score(network.NAME, of_weights(flat, made["vocabulary"]), validation)
+        scores[seed] = {"recall": found.recall, "first": found.first, "found": found.found}
+        print(f"seed {seed}, validation: {scores[seed]}", flush=True)
+        if found.recall + found.first > best:
+            best, written, weights = found.recall + found.first, seed, flat
+        write_weights(out, network.NAME, weights, {"seed": written, "validation": scores, **made})
+
+
+def _made(data: Data, encoded: Encoded, steps: int) -> dict[str, Any]:
+    """What a manifest says of weights that are trained on some functions."""
+    return {
+        "steps": steps,
+        "data": dataset.manifest(data),
+        "commit": commit(),
+        "vocabulary": _vocabulary(encoded),
+    }
+
+
+def _trained_on(
+    name: str, encoded: Encoded, labels: npt.NDArray[np.uint8], vocabulary: list[str], seed: int, steps: int
+) -> Floats:
     began = time.perf_counter()
 
     def report(step: int, loss: float) -> None:
-        print(f"{name}: {step:,} steps, loss {loss:.4f}, {time.perf_counter() - began:.0f} s", flush=True)
+        seconds = time.perf_counter() - began
+        print(f"{name}, seed {seed}: {step:,} steps, loss {loss:.4f}, {seconds:.0f} s", flush=True)
 
-    flat = training.train(network.sequences_of(encoded, vocabulary), labels, seed, steps, report)
-    np.save(out / f"{name}.npy", flat)
-    told = {
-        "network": name,
-        "parameters": len(flat),
-        "weights_sha256": hash_of(flat),
-        "data": dataset.manifest(data),
-        "commit": commit(),
-        "left_out": libc,
-        "seed": seed,
-        "steps": steps,
-        "vocabulary": vocabulary,
-    }
-    (out / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
-    if libc is None:
-        known.save(known.known_of(encoded, labels), out)
-    print(f"{out / name}.npy: {len(flat):,} parameters, SHA-256 {told['weights_sha256']}")
+    return training.train(network.sequences_of(encoded, vocabulary), labels, seed, steps, report)
 
 
 def _vocabulary(encoded: Encoded) -> list[str]:
@@ -103,8 +147,15 @@ def _vocabulary(encoded: Encoded) -> list[str]:
     return [definitions[i].key for i in common if counts[i]]
 
 
-def evaluate_patterns(directory: Path, weights: Path, programs: list[str], json_file: Path | None) -> int:
-    """Each policy on each C library that was left out, by the weights that a directory has for it.
+def evaluate_patterns(
+    directory: Path,
+    weights: Path,
+    programs: list[str],
+    left_out: list[str],
+    json_file: Path | None,
+    plots: Path | None,
+) -> int:
+    """Each policy on each split that was left out, by the weights that a directory has for it.
 
     With programs, LIBC=FILE, what the check makes of the proposals in them, instead.
     """
@@ -114,7 +165,8 @@ def evaluate_patterns(directory: Path, weights: Path, programs: list[str], json_
             for path in paths:
                 _show_program(data, libc, path, weights)
         return Exit.OK
-    scores = [(fold, found) for libc in data.libcs for fold, found in _of_fold(data, libc, weights)]
+    splits = left_out or data.splits
+    scores = [(fold, found) for split in splits for fold, found in _of_fold(data, split, weights)]
     table = Table(box=None, pad_edge=False)
     for title in TITLES:
         table.add_column(title, justify="left" if title in TITLES[:2] else "right")
@@ -125,7 +177,38 @@ def evaluate_patterns(directory: Path, weights: Path, programs: list[str], json_
     if json_file is not None:
         rows = [{"left_out": libc, **_fields(found)} for libc, found in scores]
         json_file.write_text(json.dumps(rows, indent=1) + "\n")
+    if plots is not None:
+        charts.write(_charts(scores), plots)
     return Exit.OK
+
+
+def _charts(scores: list[tuple[str, Score]]) -> Iterator[Chart]:
+    """A row for each test set, a bar for each policy, those of all seeds together."""
+    of: dict[str, dict[str, list[Score]]] = {}
+    for split, found in scores:
+        of.setdefault(split, {}).setdefault(found.policy.partition(" ")[0], []).append(found)
+    policies = tuple(dict.fromkeys(policy for rows in of.values() for policy in rows))
+
+    def chart(name: str, title: str, number: Callable[[Score], float], unit: str = "") -> Chart:
+        rows = {split: [_spread(map(number, rows[p])) for p in policies] for split, rows in of.items()}
+        return Chart(f"patterns-{name}", title, policies, rows, unit, logarithmic=unit == "us")
+
+    yield chart("recall", "Recall at a precision of .99", lambda s: s.recall)
+    for k, fewer in enumerate(FEWER):
+        title = f"Known functions found by 1/{fewer} of all checks"
+        yield chart(f"found-{fewer}", title, partial(_found_by, k))
+    yield chart("cost", "Time for a function", lambda s: s.microseconds, "us")
+
+
+def _found_by(which: int, found: Score) -> float:
+    return found.found[which]
+
+
+def _spread(values: Iterable[float]) -> Bar:
+    """The mean and, of several, all of them."""
+    all_of = list(values)
+    mean = sum(all_of) / len(all_of)
+    return (mean, *all_of) if len(all_of) > 1 else (mean,)
 
 
 TITLES = (
@@ -175,7 +258,7 @@ def _trained(libc: str, weights: Path) -> dict[str, Floats]:
 def _seeds(trained: dict[str, Floats]) -> list[str]:
     if not trained:
         raise kvrm.UsageError(
-            "there are no weights without that C library (`kvrm train patterns --leave-out`)"
+            "there are no weights that were trained without it (`kvrm train patterns --leave-out`)"
         )
     return [name.partition(" ")[2] for name in trained]
 

@@ -77,6 +77,11 @@ class Run:
     accepted: int
     seconds: float
 
+    @property
+    def share(self) -> float:
+        """Of the instructions that retired, those that were skipped."""
+        return self.skipped / max(1, self.retired)
+
 
 def run(program: Path, arguments: Sequence[str], name: str, directory: Path = SHIPPED) -> Run:
     """Run a program to its end with a policy, "off" for none."""

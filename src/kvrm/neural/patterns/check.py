@@ -109,15 +109,6 @@ class Checker:
                 return f"it writes to its thread's memory at {page + 4 * int(changed[0]):#x}"
         return ""
 
-    def first(self, address: int, names: list[str]) -> Verdict | None:
-        """The verdict on the first name that a function passes as, or else on the first name."""
-        verdicts = []
-        for name in names:
-            verdicts.append(self.check(address, name))
-            if verdicts[-1].equivalent:
-                return verdicts[-1]
-        return verdicts[0] if verdicts else None
-
 
 def _started(program: Any) -> kvrm.Machine:
     machine = kvrm.Machine(program, engine="interpreter")

@@ -1,16 +1,18 @@
 """The data set: functions of static libraries with their labels, and what is held out of training.
 
-One C library at a time is held out, with a fifth of the other packages. Variants are what somebody compiled
-of the sources of a C library, or of something like one: training sees them, unless that library is held out,
-and no test does. What differs only in what is masked is there once for each C library, for its variants, and
-for all other files together.
+One C library, one compiler or one set of flags at a time is left out, with a fifth of the other packages.
+Variants are what somebody compiled of the sources of a C library, or of something like one, with a compiler
+and flags that are told. When a C library is left out, training sees the variants of the others, and no test
+does. When a compiler or flags are, the test is the variants made with them, and training sees those that are
+not; nobody says how the C libraries were compiled, so they are in neither. What differs only in what is
+masked is there once for each C library, for its variants, and for all other files together.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,24 +33,45 @@ VARIANTS = "{} variants"
 """What the variants of a C library are called among the files."""
 HELD_OUT = 5
 """One in so many files that hold no C library is for tests."""
+VALIDATION = 10
+"""One in so many signatures is kept from training that leaves nothing out, to choose among seeds."""
+MOST_BUILDS = 64
 
 Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """More functions of a C library, and what they were compiled with."""
+
+    libc: str
+    compiler: str
+    flags: str
+    path: Path
+
+    @property
+    def build(self) -> str:
+        """Compiler and flags."""
+        return f"{self.compiler}:{self.flags}"
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
     """Functions: words of all, one behind the other; labels (uint8), file numbers (uint16), and names.
 
-    `libcs` are the C libraries among `files`; a function of another file is always NONE.
+    `libcs` are the C libraries among `files`; a function of another file is always NONE. `builds` (uint64)
+    has a bit for each of `compiled`, "COMPILER:FLAGS", that gave a variant; other functions have none.
     """
 
     words: Words
     starts: npt.NDArray[np.int64]
     labels: npt.NDArray[np.uint8]
     origins: npt.NDArray[np.uint16]
+    builds: npt.NDArray[np.uint64]
     names: tuple[str, ...]
     files: tuple[str, ...]
     libcs: tuple[str, ...]
+    compiled: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -61,20 +84,46 @@ class Data:
         """Some functions as policies see them."""
         return encode([self.function(int(i)) for i in chosen])
 
-    def held_out(self, libc: str) -> Flags:
-        """Which functions are the test when `libc` is left out: its own, and those of some other files."""
-        if libc not in self.libcs:
-            raise UsageError(f"no C library {libc!r} in the data; there are {', '.join(self.libcs)}")
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What can be left out: each C library, compiler and set of flags."""
+        made = [build.partition(":") for build in self.compiled]
+        return tuple(dict.fromkeys([*self.libcs, *(c for c, _, _ in made), *(f for _, _, f in made)]))
+
+    def held_out(self, left_out: str) -> Flags:
+        """Which functions are the test when that is left out: its own, and those of some other files."""
+        return self._tests() | self._own(left_out)
+
+    def training(self, left_out: str | None) -> Flags:
+        """Which functions training may see when that is left out; all if nothing is.
+
+        What another compiler or other flags make as well is in training and test; see `evaluation.Fold.new`.
+        """
+        if left_out is None:
+            return np.ones(len(self), np.bool_)
+        if left_out in self.libcs:
+            return ~self.held_out(left_out) & ~self._of({VARIANTS.format(left_out)})
+        elsewhere: Flags = (self.builds & ~self._bits(left_out)) != 0
+        return ~self._tests() & ~self._of(set(self.libcs)) & (~self._own(left_out) | elsewhere)
+
+    def _tests(self) -> Flags:
         others = {
             file for file in self.files if file not in self.libcs and not file.endswith(VARIANTS.format(""))
         }
-        return self._of({libc} | {file for file in others if _is_for_tests(file)})
+        return self._of({file for file in others if _is_for_tests(file)})
 
-    def training(self, libc: str | None) -> Flags:
-        """Which functions training may see when `libc` is left out; all if none is."""
-        if libc is None:
-            return np.ones(len(self), np.bool_)
-        return ~self.held_out(libc) & ~self._of({VARIANTS.format(libc)})
+    def _own(self, left_out: str) -> Flags:
+        if left_out in self.libcs:
+            return self._of({left_out})
+        if left_out not in self.splits:
+            raise UsageError(f"nothing called {left_out!r} in the data; there are {', '.join(self.splits)}")
+        mine: Flags = (self.builds & self._bits(left_out)) != 0
+        return mine
+
+    def _bits(self, left_out: str) -> np.uint64:
+        """The bits of the builds by a compiler or with flags."""
+        of = [left_out in build.split(":") for build in self.compiled]
+        return np.uint64(sum(1 << number for number, mine in enumerate(of) if mine))
 
     def _of(self, files: set[str]) -> Flags:
         return np.array([file in files for file in self.files])[self.origins]
@@ -87,52 +136,64 @@ def _is_for_tests(file: str) -> bool:
 Paths = Sequence[Path]
 
 
-def collect(libcs: Mapping[str, Paths], variants: Mapping[str, Paths], others: Paths) -> Data:
+def collect(libcs: Mapping[str, Paths], variants: Sequence[Variant], others: Paths) -> Data:
     """Read all files, and drop duplicates. Raises UsageError."""
-    sources = [(libc, path) for libc, paths in libcs.items() for path in paths]
-    sources += [(VARIANTS.format(libc), path) for libc, paths in variants.items() for path in paths]
-    labelled = {file for file, _ in sources}
-    sources += [(path.name.partition("_")[0], path) for path in others]
-    found = [(file, function) for file, path in sources for function in functions_in(path)]
-    words = [function.words[:MOST] for _, function in found]
-    keep = list(_distinct(found, signatures_of(encode(words)), labelled))
-    files = tuple(dict.fromkeys(file for file, _ in sources))
+    compiled = tuple(dict.fromkeys(variant.build for variant in variants))
+    if len(compiled) > MOST_BUILDS:
+        raise UsageError(f"variants of {len(compiled)} compilers and flags; at most {MOST_BUILDS}")
+    bits = [1 << compiled.index(variant.build) for variant in variants]
+    sources = [(libc, path, 0) for libc, paths in libcs.items() for path in paths]
+    sources += [(VARIANTS.format(v.libc), v.path, bit) for v, bit in zip(variants, bits, strict=True)]
+    labelled = {file for file, _, _ in sources}
+    sources += [(path.name.partition("_")[0], path, 0) for path in others]
+    found = [(file, f, bit) for file, path, bit in sources for f in functions_in(path)]
+    words = [function.words[:MOST] for _, function, _ in found]
+    builds = _distinct(found, signatures_of(encode(words)), labelled)
+    keep = list(builds)
+    files = tuple(dict.fromkeys(file for file, _, _ in sources))
     kept = [found[i] for i in keep]
-    labels = [label_of(f.names) if file in labelled else NONE for file, f in kept]
+    labels = [label_of(f.names) if file in labelled else NONE for file, f, _ in kept]
     lengths = [len(words[i]) for i in keep]
     return Data(
         words=np.concatenate([np.zeros(0, np.uint32), *(words[i] for i in keep)]),
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         labels=np.array(labels, np.uint8),
-        origins=np.array([files.index(file) for file, _ in kept], np.uint16),
-        names=tuple(" ".join(f.names) for _, f in kept),
+        origins=np.array([files.index(file) for file, _, _ in kept], np.uint16),
+        builds=np.array(list(builds.values()), np.uint64),
+        names=tuple(" ".join(f.names) for _, f, _ in kept),
         files=files,
         libcs=tuple(libcs),
+        compiled=compiled,
     )
 
 
 def _distinct(
-    found: Sequence[tuple[str, Compiled]], hashes: list[bytes], labelled: set[str]
-) -> Iterator[int]:
-    """Numbers of the functions that stay.
+    found: Sequence[tuple[str, Compiled, int]], hashes: list[bytes], labelled: set[str]
+) -> dict[int, int]:
+    """Numbers of the functions that stay, with the bits of all that are the same.
 
     Functions of other files that are called like a known one go: nobody says that they are one. So do those
     that are the same as a known one.
     """
-    labels = [label_of(function.names) for _, function in found]
+    labels = [label_of(function.names) for _, function, _ in found]
     known = {
         h
-        for h, number, (file, _) in zip(hashes, labels, found, strict=True)
+        for h, number, (file, _, _) in zip(hashes, labels, found, strict=True)
         if file in labelled and number != NONE
     }
-    seen: set[tuple[str, bytes, int]] = set()
-    for i, ((file, _), h, number) in enumerate(zip(found, hashes, labels, strict=True)):
+    first: dict[tuple[str, bytes, int], int] = {}
+    builds: dict[int, int] = {}
+    for i, ((file, _, bit), h, number) in enumerate(zip(found, hashes, labels, strict=True)):
         if file not in labelled and (number != NONE or h in known):
             continue
-        key = (file if file in labelled else "", h, number)
-        if key not in seen:
-            seen.add(key)
-            yield i
+        stays = first.setdefault((file if file in labelled else "", h, number), i)
+        builds[stays] = builds.get(stays, 0) | bit
+    return builds
+
+
+def in_validation(signatures: Sequence[bytes]) -> Flags:
+    """Which functions are kept from training that leaves nothing out: the same ones together."""
+    return np.array([int.from_bytes(s, "little") % VALIDATION == 0 for s in signatures], np.bool_)
 
 
 def save(data: Data, directory: Path) -> dict[str, object]:
@@ -144,9 +205,10 @@ def save(data: Data, directory: Path) -> dict[str, object]:
         starts=data.starts,
         labels=data.labels,
         origins=data.origins,
+        builds=data.builds,
     )
     told = manifest(data)
-    texts = {"names": data.names, "libcs": data.libcs}
+    texts = {"names": data.names, "libcs": data.libcs, "compiled": data.compiled}
     (directory / f"{NAME}-names.json").write_text(json.dumps(texts) + "\n")
     (directory / f"{NAME}.json").write_text(json.dumps(told, indent=1) + "\n")
     return told
@@ -158,13 +220,13 @@ def load(directory: Path) -> Data:
         told = json.loads((directory / f"{NAME}.json").read_text())
         texts = json.loads((directory / f"{NAME}-names.json").read_text())
         with np.load(directory / f"{NAME}.npz", allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ("words", "starts", "labels", "origins")}
+            arrays = {name: file[name] for name in ("words", "starts", "labels", "origins", "builds")}
+        names, libcs, compiled = (tuple(texts[key]) for key in ("names", "libcs", "compiled"))
+        data = Data(**arrays, names=names, files=tuple(told["files"]), libcs=libcs, compiled=compiled)
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror} (`kvrm data patterns` makes it)") from None
     except (ValueError, KeyError) as error:
         raise UsageError(f"{directory}: not data of `kvrm data patterns` ({error})") from None
-    files = tuple(told["files"])
-    data = Data(**arrays, names=tuple(texts["names"]), files=files, libcs=tuple(texts["libcs"]))
     if manifest(data) != told:
         raise UsageError(f"{directory}: the data is not what {NAME}.json says")
     return data
@@ -179,7 +241,7 @@ def manifest(data: Data) -> dict[str, object]:
         "none": int((data.labels == NONE).sum()),
         "files": {file: int(n) for file, n in zip(data.files, counts, strict=True)},
         "sha256": hash_of(data, np.ones(len(data), np.bool_)),
-        "tests": {libc: hash_of(data, data.held_out(libc)) for libc in data.libcs},
+        "tests": {split: hash_of(data, data.held_out(split)) for split in data.splits},
     }
 
 

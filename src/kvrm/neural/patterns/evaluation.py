@@ -27,6 +27,8 @@ WANTED = 0.95
 FEWER = (10, 100, 1000)
 
 Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+NOTHING: Numbers = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,6 @@ class Score:
 class Fold:
     """A test set, and what training may see; `seen` are those that training has, but for what is masked."""
 
-    libc: str
     code: Code
     labels: npt.NDArray[np.uint8]
     seen: Flags
@@ -76,16 +77,19 @@ class Fold:
             ),
         )
         code = Code(encoded, [self.code.names[i] for i in chosen.tolist()])
-        return Fold(self.libc, code, self.labels[chosen], self.seen[chosen], self.known)
+        return Fold(code, self.labels[chosen], self.seen[chosen], self.known)
 
 
-def fold_of(data: Data, libc: str) -> Fold:
-    """The test set that leaves `libc` out."""
-    test, training = np.flatnonzero(data.held_out(libc)), np.flatnonzero(data.training(libc))
+def fold_of(data: Data, left_out: str) -> Fold:
+    """The test set that leaves a C library, a compiler or flags out."""
+    return part_of(data, np.flatnonzero(data.held_out(left_out)), np.flatnonzero(data.training(left_out)))
+
+
+def part_of(data: Data, test: Numbers, training: Numbers = NOTHING) -> Fold:
+    """A test set of some functions, where training sees others."""
     encoded, shown = data.encoded(test), data.encoded(training)
     told = set(signatures_of(shown))
     return Fold(
-        libc=libc,
         code=Code(encoded, [data.names[i].split() for i in test]),
         labels=data.labels[test],
         seen=np.array([s in told for s in signatures_of(encoded)]),
@@ -94,7 +98,7 @@ def fold_of(data: Data, libc: str) -> Fold:
 
 
 def policies_of(fold: Fold, weights: Mapping[str, Floats], vocabulary: list[str]) -> dict[str, Policy]:
-    """All policies, trained without the fold's C library; `weights` by what they are called."""
+    """All policies, trained without what the fold leaves out; `weights` by what they are called."""
     return {
         "rule": lambda code: fold.known.rule(code.encoded),
         "table": lambda code: fold.known.table(code.encoded),

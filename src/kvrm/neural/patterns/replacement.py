@@ -1,9 +1,8 @@
 """Calls of functions that passed the execution check, answered on the host.
 
-Only functions are replaced that are alone: none of their instructions calls, branches out of the function,
-forms an address of data, or is a system instruction. So what was tested depends on nothing but these words,
-which are compared again at every call. A call whose memory is not wholly there with the right permissions, or
-whose result the standard leaves open, runs as it always did, and so do faults.
+Only functions are replaced that are alone (`kvrm.neural.patterns.alone`). So what was tested depends on
+nothing but their words, which are compared again at every call. A call whose memory is not wholly there with
+the right permissions, or whose result the standard leaves open, runs as it always did, and so do faults.
 
 A call that is answered changes x0 and memory as the standard says, and the pc. Registers that a callee may
 change stay as they were.
@@ -19,14 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.errors import UsageError
-from kvrm.isa.a64 import definitions
-from kvrm.isa.definition import Execution
-from kvrm.isa.execution import Words
 from kvrm.machine.state import State
 from kvrm.memory import GuestFault, Memory, OutOfMemory
-from kvrm.neural.patterns.check import Checker
-from kvrm.neural.patterns.encoding import OUTSIDE, encode
-from kvrm.neural.patterns.program import Program
+from kvrm.neural.patterns.alone import RememberingChecker, candidates_in
 from kvrm.neural.patterns.symbols import name_functions
 
 if TYPE_CHECKING:
@@ -117,11 +111,13 @@ class Replaced:
 class Replacements:
     """The replaced functions of a machine by address.
 
-    `functions_found`, `proposed`, `checks` and `accepted` tell how they came about.
+    `functions_found`, `alone`, `proposed`, `checks` and `accepted` tell how they came about. What an earlier
+    machine of the same program has tested is not in `checks`.
     """
 
     functions: dict[int, Replaced] = field(default_factory=dict)
     functions_found: int = 0
+    alone: int = 0
     proposed: int = 0
     checks: int = 0
     accepted: int = 0
@@ -154,6 +150,7 @@ class Replacements:
         """For `kvrm run --stats`."""
         return {
             "functions": self.functions_found,
+            "alone": self.alone,
             "proposed": self.proposed,
             "checks": self.checks,
             "accepted": self.accepted,
@@ -170,35 +167,20 @@ class Replacements:
 
 
 def make_replacements(machine: Machine, program: str | os.PathLike[str] | bytes | None) -> Replacements:
-    """What of a program can be replaced, by the machine's policy and the check. Raises UsageError."""
+    """What of a program can be replaced, by the machine's policy and the check. Raises UsageError.
+
+    Nothing else is asked about, or tested.
+    """
     if program is None or machine.target != "cpu":
         raise UsageError("a patterns policy is for programs on target cpu")
     data = program if isinstance(program, bytes) else Path(program).read_bytes()
-    checker = Checker(program)
-    found = name_functions(Program(data, "the program"), machine.policies["patterns"], checker)
-    made = Replacements(functions_found=len(found), checks=checker.checks)
-    for named in found:
+    among, policy = candidates_in(data, machine.features), machine.policies["patterns"]
+    checker = RememberingChecker(machine, among.verdicts)
+    made = Replacements(functions_found=among.found, alone=len(among.functions))
+    for named in name_functions(among.program, policy, checker, functions=among.functions, names=NATIVE):
         made.proposed += named.name is not None
-        made.accepted += named.is_replaceable
-        if named.is_replaceable and named.name in NATIVE and is_alone(named.function.words):
+        if named.is_replaceable:
             raw = named.function.words.astype("<u4").tobytes()
             made.functions[named.address] = Replaced(str(named.name), raw)
+    made.checks, made.accepted = checker.checks, len(made.functions)
     return made
-
-
-def is_alone(words: Words) -> bool:
-    """Whether a function depends on nothing but its words and what it is given."""
-    code = encode([words])
-    kinds = code.kind
-    if (kinds >= OUTSIDE).any() or (code.definition < 0).any() or len(words) == 0:
-        return False
-    used = [definitions[i] for i in code.definition]
-    leaves = sum(d.name in ("RET", "RETAA", "RETAB") for d in used)
-    other = [d for d in used if d.execution is Execution.SYSTEM and d.name not in HARMLESS]
-    jumps = [d for d in used if d.name in ("BR", "BLR")]
-    addresses = [d for d in used if d.name in ("ADRP", "ADR") or d.name.endswith("(literal)")]
-    return bool(leaves) and not (other or jumps or addresses)
-
-
-HARMLESS = {"HINT", "DC ZVA", "MRS DCZID_EL0"}
-"""System instructions that depend on nothing but their operands."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from kvrm.neural.patterns.check import Checker, Verdict
+from kvrm.neural.patterns.check import Verdict
 from kvrm.neural.patterns.encoding import encode
+from kvrm.neural.patterns.labels import LABELS
 from kvrm.neural.patterns.policies import PROPOSED, Code, Policy, proposals
 from kvrm.neural.patterns.program import Program
 from kvrm.neural.patterns.starts import Function, find_functions
 
 MOST_CHECKS = 5
 """Proposals of one function that are tested, likeliest first."""
+
+
+class Checks(Protocol):
+    """What checks functions."""
+
+    def check(self, address: int, name: str) -> Verdict:
+        """The verdict on the function at `address` as if it were `name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +44,20 @@ class Named:
 
 
 def name_functions(
-    program: Program, policy: Policy, checker: Checker | None = None, least: float = PROPOSED
+    program: Program,
+    policy: Policy,
+    checker: Checks | None = None,
+    least: float = PROPOSED,
+    functions: Sequence[Function] | None = None,
+    names: Collection[str] = LABELS,
 ) -> list[Named]:
-    """Every function that is found in a program, by address.
+    """Every function that is found in a program, by address; or only some, and only with some names.
 
     With a checker, a function has the first of its proposals that passes, or the first one if none does.
     """
-    functions = find_functions(program)
+    functions = find_functions(program) if functions is None else functions
     code = Code(encode([f.words for f in functions]), [_names(program, f) for f in functions])
-    rows = proposals(policy(code), least)
+    rows = [[(name, sure) for name, sure in row if name in names] for row in proposals(policy(code), least)]
     return [_named(f, f.start + program.bias, row, checker) for f, row in zip(functions, rows, strict=True)]
 
 
@@ -52,9 +66,19 @@ def _names(program: Program, function: Function) -> Sequence[str]:
     return symbol.names if symbol else ()
 
 
-def _named(function: Function, address: int, row: list[tuple[str, float]], checker: Checker | None) -> Named:
+def _named(function: Function, address: int, row: list[tuple[str, float]], checker: Checks | None) -> Named:
     if not row:
         return Named(function, address, None, 0.0, None)
-    verdict = checker.first(address, [name for name, _ in row[:MOST_CHECKS]]) if checker else None
+    verdict = first_of(checker, address, [name for name, _ in row[:MOST_CHECKS]]) if checker else None
     name = verdict.name if verdict else row[0][0]
     return Named(function, address, name, dict(row)[name], verdict)
+
+
+def first_of(checker: Checks, address: int, names: Sequence[str]) -> Verdict | None:
+    """The verdict on the first name that a function passes as, or else on the first name."""
+    verdicts = []
+    for name in names:
+        verdicts.append(checker.check(address, name))
+        if verdicts[-1].equivalent:
+            return verdicts[-1]
+    return verdicts[0] if verdicts else None
