@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kvrm
+from cuda_tools import PAGE, scratch, script
 from kvrm import Stop
 
 ENGINES = pytest.mark.parametrize("engine", ["tiered", "interpreter"])
@@ -124,6 +126,26 @@ def test_memory_of_a_program_is_kept(guest_root: Path) -> None:
     start = m._memory.regions()[0].start
     m.lanes.keep = (slice(start, start + 8192),)
     assert m.run().memory[start : start + 4].tobytes() == b"\x7fELF" * 2
+
+
+def test_lanes_that_were_put_aside_have_no_pages_of_others(calls: Path) -> None:
+    """A worker reuses pages that earlier lanes wrote; they do not count against the limit of later ones."""
+
+    def touching(pages: Iterable[int]) -> bytes:
+        return script([("store", scratch(page * PAGE), 1) for page in pages])
+
+    texts = [touching(range(3)), *(touching(range(3, 3 + n)) for n in (7, 4, 8, 6, 5))]
+    alone = [kvrm.Machine(calls, stdin=text, memory_limit=10 * PAGE).run() for text in texts]
+    assert {r.stop for r in alone} == {Stop.EXIT, Stop.OUT_OF_MEMORY}
+    ends = alone[0].retired
+    assert all(r.retired > ends for r in alone[1:] if r.stop is Stop.OUT_OF_MEMORY)
+    for budgets in ((ends, None), (ends, 5, 5, 20, None), (None,)):
+        m = kvrm.Machine(calls, lanes=len(texts), stdin=texts, memory_limit=10 * PAGE)
+        m.lanes.threads = 1
+        m.lanes.keep = ("x0",)
+        for budget in budgets:
+            results = m.run(max_instructions=budget)
+        assert [outcome(results.lane(i))[:4] for i in range(len(texts))] == [outcome(r)[:4] for r in alone]
 
 
 @pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])

@@ -35,7 +35,7 @@ from kvrm.errors import UsageError
 from kvrm.machine import state as layout
 from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_inputs import Words, offset_of, words_of
-from kvrm.machine.lanes_results import Outputs
+from kvrm.machine.lanes_results import NOT_RUN, Outputs
 from kvrm.machine.machine import Machine, MachineSnapshot
 from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
@@ -74,7 +74,8 @@ class Job:
 class Kept:
     """A lane that can go on: what differs from the snapshot.
 
-    `spent` are the instructions that it has run of the present pass already, somewhere else.
+    `spent` are the instructions that it has run of the present pass already, somewhere else. `shared`: some
+    of its changes may be pages that only earlier lanes wrote.
     """
 
     state: tuple[bytes, int]
@@ -82,6 +83,7 @@ class Kept:
     process: Any
     retired: int
     spent: int = 0
+    shared: bool = False
 
 
 class LaneMemory(Memory):
@@ -284,9 +286,9 @@ class Worker:
             self._drop()
             if self._set_up_or_run(False) is Verdict.CANCELLED:
                 return
-            outcome = self._run_fresh(lane, False)
+            outcome, warm = self._run_fresh(lane, False), 0
         known = self._enters and self._ends.get(reason) is outcome["stop"]
-        self._put(lane, outcome)
+        self._put(lane, outcome, shared=warm > 0)
         if known and ip:
             self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
         else:
@@ -295,7 +297,7 @@ class Worker:
             if kept or memory.remapped or memory.changed != self._warm or not self._native:
                 self._tidy()
 
-    def _run_fresh(self, lane: int, entered: bool) -> Fields:
+    def _run_fresh(self, lane: int, entered: bool, end: int | None = None) -> Fields:
         machine, job, start = self._machine, self._job, self._job.snapshot.retired
         if machine._process is not None:
             machine._process.begin(job.snapshot.process, job.stdin[lane] if job.stdin else None)
@@ -307,7 +309,7 @@ class Worker:
                     machine._process.set_arguments(job.args[lane])
                 except OutOfMemory:
                     return OUT_OF_MEMORY
-        return self._run_to(start + self._budget, resumed=entered)
+        return self._run_to(start + self._budget if end is None else end, resumed=entered)
 
     # -- any lane --------------------------------------------------------------------------------------------
     def run_kept(self, lane: int) -> None:
@@ -320,7 +322,31 @@ class Worker:
         self._engine.retired = self._reported = kept.retired
         if machine._process is not None:
             machine._process.begin(*kept.process)
-        self._put(lane, self._run_to(kept.retired - kept.spent + self._budget))
+        end = kept.retired - kept.spent + self._budget
+        outcome, shared = self._run_to(end), kept.shared
+        if outcome is OUT_OF_MEMORY and shared:
+            again = self._run_alone(lane, kept.retired, end)
+            if again is None:
+                job.outputs.stop[lane] = NOT_RUN
+                return
+            outcome, shared = again, False
+        self._put(lane, outcome, shared)
+
+    def _run_alone(self, lane: int, before: int, end: int) -> Fields | None:
+        """Run a lane from its beginning to `end`, in memory that no other lane has used; None if cancelled.
+
+        No breakpoint stops it until it has retired as many instructions as `before`.
+        """
+        machine, breakpoints = self._machine, self._machine.breakpoints
+        self._drop()
+        self._set(Word.ORDER, np.array([lane], np.uint64))
+        self._table[Word.NEXT], self._table[Word.END] = 0, 1
+        if self._set_up_or_run(False) is Verdict.CANCELLED:
+            return None
+        machine.breakpoints = set()
+        self._run_fresh(lane, False, before)
+        machine.breakpoints = breakpoints
+        return self._run_to(end)
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         outcome = self._machine._run_to(end, resumed)
@@ -330,8 +356,8 @@ class Worker:
         self.tick(self._machine.retired)
         return outcome
 
-    def _put(self, lane: int, outcome: Fields) -> None:
-        """Store how the lane stopped; keep it if it can go on."""
+    def _put(self, lane: int, outcome: Fields, shared: bool) -> None:
+        """Store how the lane stopped; keep it if it can go on, with `shared` as in `Kept`."""
         job, machine, stop, retired = self._job, self._machine, outcome["stop"], self._machine.retired
         out, start = job.outputs, job.snapshot.retired
         self._loop.store_results(addressof(self._table), lane, stop.code, retired - start, machine.pc)
@@ -343,7 +369,8 @@ class Worker:
                 out.streams[name][lane] = machine._process.captured(number)
         if stop in GOES_ON:
             process = None if machine._process is None else machine._process.saved()
-            job.kept[lane] = Kept(self._state.save(), self._memory.take_changes(), process, retired)
+            changes = self._memory.take_changes()
+            job.kept[lane] = Kept(self._state.save(), changes, process, retired, shared=shared)
         else:
             self.counters[FINISHED] += 1
             self.counters[BY_CODE + stop.code] += 1
