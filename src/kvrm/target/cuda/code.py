@@ -100,35 +100,42 @@ class Code:
         self._prefetching = None if ahead is None else chosen
         interpreted = INTERPRETED if self._inline is None else INLINE
         self._shape = LONE if lone else (ALONE if fits(regions) else TOGETHER) if regions else interpreted
-        cubin, host, self._handlers = self._compiled()
-        module = gpu.load(cubin)
-        names = kernel.KERNELS if ahead is None else (*kernel.KERNELS, *READY_KERNELS)
-        self.kernels: dict[str, Kernel] = {name: module.function(name) for name in names}
         self._shared = 8 * OWN_WORDS * self._shape.threads if regions or lone else 0
-        self.kernels["run"].allow_shared(self._shared)
-        self._loader = native.Loader()
-        self._loader.load(host)
-        words = [ctypes.c_uint64] * 5
-        self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
-        # the last is loaded ahead, and never run
-        copies = 1 if skip is None else 2
-        self._slots = np.zeros((1 + copies * len(pages) * PAGE_SLOTS + 1, SLOT), np.uint8)
-        self.words = None if self._inline is None else gpu.upload(_beside(code))
+        self._load(kernel.KERNELS if ahead is None else (*kernel.KERNELS, *READY_KERNELS))
         if dispatch is not None and self._inline is None:
             which[misplaced(dispatch, code.reshape(-1)).reshape(code.shape)] = MISPLACED
-        for page, *rows in zip(self._pages, code, which, strict=True):
-            self._fill(page, *rows)
+        copies = 1 if skip is None else 2
+        self._lay_out(code, which, copies)
         for slot in sites:
             self._slots[slot, prefetch.IN_SLOT] = np.frombuffer(steps[slot], np.uint8)
         self.sites = len(sites)
-        if skip is not None:
-            self._lay_out_copies()
+        self.words = None if self._inline is None else gpu.upload(_beside(code))
         self.slots = gpu.upload(self._slots)
         self.skipped = None if skip is None else Skipped(gpu, self)
         self.breakpoints: frozenset[int] = frozenset()
         self.set_breakpoints(breakpoints)
         self.table = gpu.upload(self._lookup())
         self.pages = gpu.upload(np.array(self._pages * copies, np.uint64) * np.uint64(PAGE))
+
+    def _load(self, names: Sequence[str]) -> None:
+        """Have the compiled functions: kernels with these names, and the host's decoders."""
+        cubin, host, self._handlers = self._compiled()
+        module = self._gpu.load(cubin)
+        self.kernels: dict[str, Kernel] = {name: module.function(name) for name in names}
+        self.kernels["run"].allow_shared(self._shared)
+        self._loader = native.Loader()
+        self._loader.load(host)
+        words = [ctypes.c_uint64] * 5
+        self._predecode = ctypes.CFUNCTYPE(None, *words)(self._loader.address("predecode"))
+
+    def _lay_out(self, code: Ids, which: npt.NDArray[np.int32], copies: int) -> None:
+        """Predecode pages of words whose variants have these numbers; all slots are there so many times."""
+        # the last is loaded ahead, and never run
+        self._slots = np.zeros((1 + copies * code.shape[0] * PAGE_SLOTS + 1, SLOT), np.uint8)
+        for page, *rows in zip(self._pages, code, which, strict=True):
+            self._fill(page, *rows)
+        if copies > 1:
+            self._lay_out_copies()
 
     def _compiled(self) -> tuple[bytes, bytes, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
