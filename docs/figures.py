@@ -81,6 +81,14 @@ FIGURES = {
         "Known functions of C libraries that were left out",
         columns("rule", "table", "network", "random weights"),
     ),
+    "networks-patterns-cost": Figure(
+        "networks-patterns.md", "Time for a function", columns("us a function"), "us", logarithmic=True
+    ),
+    "networks-patterns-builds": Figure(
+        "networks-patterns.md",
+        "Known functions found by a 100th of all checks, a compiler or flags left out",
+        {"rule": "", "table, by a 100th": "table", "by a 100th": "network"},
+    ),
 }
 
 
