@@ -23,8 +23,8 @@ from test_differential import CACHES, CPU, PINNED, compare
 from words import random_word
 
 SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
-BLOCKS = int(os.environ.get("KVRM_TEST_BLOCKS", 10_000))
-TRANSLATED = int(os.environ.get("KVRM_TEST_TRANSLATED_BLOCKS", 200))
+BLOCKS = int(os.environ.get("KVRM_TEST_BLOCKS", 4_000))
+TRANSLATED = int(os.environ.get("KVRM_TEST_TRANSLATED_BLOCKS", 100))
 STATES = 4
 PARTS = 10
 BASE = 28

@@ -103,7 +103,7 @@ class TestLanes:
             lab,
             [(body, registers | {"x2": n}) for body in (FILL, COPY, SUM, LENGTH, TIGHT) for n in (3, 25, 70)],
         )
-        for budget in range(1, 90):
+        for budget in range(1, 90, 2):
             pair.run(budget)
             pair.reset()
         assert pair.skipping.counts()[1] > 300
@@ -251,7 +251,9 @@ PROGRAMS = {"primes": ["500"], "sha256": [], "expression": [], "hello": []}
 
 
 @pytest.mark.parametrize("policy", ["rule", "random", "oracle"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", ["primes", *(pytest.param(name, marks=pytest.mark.slow) for name in PROGRAMS if name != "primes")]
+)
 def test_programs(name: str, policy: str, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One lane and several; a launch is short, so that loops are found."""
     monkeypatch.setattr(slices, "FIRST", 2000)

@@ -472,7 +472,7 @@ def random_ops(rng: random.Random) -> list[Op | bytes]:
     return [*OPEN, *ops, *(MAPS if rng.random() < 0.3 else [])]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_calls(calls: Path, seed: int, away: Away) -> None:
     """Groups of lanes that do the same up to some point; in the last, each does something else."""
     rng = random.Random(seed)

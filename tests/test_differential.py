@@ -26,7 +26,7 @@ from qemu_faults import put_right
 from words import random_words
 
 SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
-CASES = int(os.environ.get("KVRM_TEST_CASES", 200))
+CASES = int(os.environ.get("KVRM_TEST_CASES", 100))
 NOP = 0xD503201F
 CPU = "max,pauth=off"
 """The processor that QEMU plays: everything that KVRM has, and pointer authentication disabled as there."""

@@ -144,7 +144,7 @@ def skipping():
 
 
 @pytest.mark.parametrize(
-    "part", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, PARTS))]
+    "part", [*range(2), *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, PARTS))]
 )
 def test_random_words(part, skipping):
     rng = np.random.default_rng([SEED, part])

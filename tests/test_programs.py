@@ -23,7 +23,7 @@ from programs import random_program, random_state
 from test_differential import CPU, SEED, compare
 from translating import eager
 
-PROGRAMS = int(os.environ.get("KVRM_TEST_PROGRAMS", 24))
+PROGRAMS = int(os.environ.get("KVRM_TEST_PROGRAMS", 12))
 PARTS = 4
 STEPS = 1 << 16
 STATES = 3
