@@ -42,6 +42,12 @@ def encode(key: str, **fields: int) -> int:
     return word
 
 
+def add(r: int, n: int) -> int:
+    """The word that adds `n` to a register."""
+    key = "add_imm" if n >= 0 else "sub_imm"
+    return encode(key, sf=1, imm12=abs(n), Rn=r, Rd=r)
+
+
 def back(words: Sequence[int]) -> list[int]:
     """The words with the offset in the branch at their end that leads to the first."""
     last, word = len(words) - 1, words[-1]

@@ -20,15 +20,10 @@ from kvrm.neural.loops.sites import ENOUGH, Proposer, checked
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.neural.loops.turn import Unsuitable
 from loop_lanes import Lanes, differences, random_lanes
-from loop_tools import BRK, CODE, DATA, TOP, Lab, Maker, Outcome, back, encode, random_start
+from loop_tools import BRK, CODE, DATA, TOP, Lab, Maker, Outcome, add, back, encode, random_start
 
 GUESTS = Path(__file__).resolve().parents[1] / "examples" / "guests" / "bin"
 READ_ONLY, WRITABLE, EXECUTABLE = DATA + 8 * PAGE, DATA + 9 * PAGE, DATA + 10 * PAGE
-
-
-def add(r: int, n: int) -> int:
-    key = "add_imm" if n >= 0 else "sub_imm"
-    return encode(key, sf=1, imm12=abs(n), Rn=r, Rd=r)
 
 
 COUNT = [add(2, -1), encode("cbnz", sf=1, Rt=2)]

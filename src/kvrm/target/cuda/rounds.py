@@ -231,10 +231,8 @@ class Rounds:
 
     def choose(self, e: Emitter, own: ir.Value, mine: ir.Value) -> ir.Value:
         """The slot that is next in the block, the same for all; STOPPED if no lane of it runs."""
-        stopped, three = ir.Constant(I32, STOPPED), ir.Constant(I64, 24)
-        depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(own, 8 * layout.SP, I32))
-        deepest = _least(e, depth)
-        slot = _least(e, e.select(e.icmp_unsigned("<=", depth, deepest), mine, stopped))
+        three = ir.Constant(I64, 24)
+        deepest, _, slot = _deepest(e, own, mine)
         key = e.or_(e.shl(e.zext(deepest, I64), ir.Constant(I64, 32)), e.zext(slot, I64))
         now = e.load(self.at, typ=I64)
         with e.if_then(self.first):
@@ -269,8 +267,7 @@ def _choose(
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Which slot runs; the lane's own number, or STOPPED if it waits whatever that is; whether none waits.
 
-    If lanes are not all at one slot, those are first that are deepest in calls, as the stack pointer tells:
-    the others wait for them to return (Collange, "Stack-less SIMT reconvergence at low cost", 2011).
+    If lanes are not all at one slot, those are first that are deepest in calls.
     """
     stopped = ir.Constant(I32, STOPPED)
     at_least = e.icmp_unsigned("==", mine, least)
@@ -279,9 +276,7 @@ def _choose(
     before, apart, go = e.block, e.append_basic_block("apart"), e.append_basic_block("go")
     e.cbranch(together, go, apart)
     e.position_at_end(apart)
-    depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(own, 8 * layout.SP, I32))
-    candidate = e.select(e.icmp_unsigned("<=", depth, _least(e, depth)), mine, stopped)
-    of_candidates = _least(e, candidate)
+    _, candidate, of_candidates = _deepest(e, own, mine)
     e.branch(go)
     e.position_at_end(go)
     chosen, own = e.phi(I32), e.phi(I32)
@@ -289,6 +284,19 @@ def _choose(
         phi.add_incoming(if_together, before)
         phi.add_incoming(if_apart, apart)
     return chosen, own, together
+
+
+def _deepest(e: Emitter, own: ir.Value, mine: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The least stack pointer in the warp; the number of a lane that has it, or STOPPED; the least of those.
+
+    Lanes deepest in calls go first, and the others wait for them to return (Collange, "Stack-less SIMT
+    reconvergence at low cost", 2011).
+    """
+    stopped = ir.Constant(I32, STOPPED)
+    depth = e.select(e.icmp_unsigned("==", mine, stopped), stopped, e.load_at(own, 8 * layout.SP, I32))
+    deepest = _least(e, depth)
+    candidate = e.select(e.icmp_unsigned("<=", depth, deepest), mine, stopped)
+    return deepest, candidate, _least(e, candidate)
 
 
 def _copy_words(e: Emitter, source: ir.Value, to: ir.Value, count: int) -> None:
