@@ -40,7 +40,7 @@ log = logging.getLogger("kvrm")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Threads of a block of `run`, and the device's registers that each may use (docs/cuda.md)."""
+    """Threads of a block of `run`, and the device's registers that each may use (docs/use/gpu.md)."""
 
     threads: int
     registers: int
