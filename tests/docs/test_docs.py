@@ -15,12 +15,14 @@ from kvrm.isa.a64 import definitions
 from places import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
-PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "page", [REPOSITORY / "README.md", DOCS / "machine.md", DOCS / "lanes.md"], ids=lambda page: page.name
+    "page",
+    [REPOSITORY / "README.md", DOCS / "use/machine.md", DOCS / "use/lanes.md"],
+    ids=lambda page: page.name,
 )
 def test_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python blocks run in order in one namespace; a `text` block behind one is what it prints."""
@@ -45,7 +47,9 @@ def test_every_switch_is_documented() -> None:
     used = set()
     for path in (REPOSITORY / "src").rglob("*.py"):
         used |= set(re.findall(r"\bKVRM_[A-Z]+\b", path.read_text()))
-    documented = set(re.findall(r"^\| `(KVRM_[A-Z]+)`", (DOCS / "debugging.md").read_text(), re.MULTILINE))
+    documented = set(
+        re.findall(r"^\| `(KVRM_[A-Z]+)`", (DOCS / "use/debugging.md").read_text(), re.MULTILINE)
+    )
     assert documented == used
 
 
@@ -71,7 +75,7 @@ def test_generated_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_instruction_that_the_docs_walk_through_is_the_real_one() -> None:
-    _, code = BLOCK.findall((DOCS / "adding-an-instruction.md").read_text())[0]
+    _, code = BLOCK.findall((DOCS / "design/adding-an-instruction.md").read_text())[0]
     assert code in (REPOSITORY / "src/kvrm/isa/a64/dp_register.py").read_text()
 
 
@@ -98,6 +102,6 @@ def test_command_line_options_are_documented() -> None:
     source = (REPOSITORY / "src/kvrm/cli/commands.py").read_text()
     run = source[source.index("def run(") : source.index("def demo(")]
     options = re.findall(r"^    (\w+): .* = ", run, re.MULTILINE)
-    page = (DOCS / "cli.md").read_text()
+    page = (DOCS / "use/command-line.md").read_text()
     missing = [name for name in options if name != "args" and f"--{name.replace('_', '-')}" not in page]
     assert "max_instructions" in options and not missing

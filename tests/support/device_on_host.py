@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from kvrm.engine import native
+from kvrm.engine.objects import Object
 from kvrm.target.cuda import driver
 from kvrm.target.cuda.abi import OWN_WORDS
 
@@ -69,7 +70,7 @@ def host_text(text: str) -> str:
 class HostDevice:
     """What `kvrm.target.cuda.driver.Device` is, on the host."""
 
-    name, arch, memory = "the host", "sm_90", 1 << 30
+    name, arch, compiler, memory = "the host", "sm_90", "the host's", 1 << 30
 
     def __init__(self) -> None:
         self.taken = 0
@@ -82,7 +83,7 @@ class HostDevice:
         pass
 
     def compile(self, ptx: str, registers: int) -> bytes:
-        return native.compile_object(host_text(ptx))
+        return native.compile_object(host_text(ptx)).code
 
     def load(self, cubin: bytes) -> HostModule:
         return HostModule(cubin)
@@ -157,7 +158,7 @@ class HostBuffer:
 class HostModule:
     def __init__(self, code: bytes) -> None:
         self._loader = native.Loader()
-        self._loader.load(code)
+        self._loader.load(Object("", code))
 
     def function(self, name: str) -> HostKernel:
         return HostKernel(self._loader, name)

@@ -246,7 +246,7 @@ def _store(directory: Path) -> Iterator[tuple[Store, Path]]:
     """Stores, each as in a fresh process, and the file of the region that each makes."""
     for number in range(40):
         store = Store(directory)
-        region = region_around((0x91000400 | number << 10, 0xD65F03C0), CORTEX_A76)
+        region = region_around((0x91000000 | number << 10, 0xD65F03C0), CORTEX_A76)
         store.make(region)
         yield store, directory / f"{region.key}.region"
 
