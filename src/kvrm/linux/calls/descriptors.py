@@ -236,7 +236,7 @@ def _events(process: Process, fd: int, wanted: int) -> int:
     descriptor = process.descriptors.get(fd)
     if descriptor is None:
         return abi.POLLNVAL
-    return descriptor.file.poll() & (wanted | _HANGUPS)
+    return descriptor.file.poll(process) & (wanted | _HANGUPS)
 
 
 def pselect6(
@@ -259,7 +259,7 @@ def pselect6(
         asked = int.from_bytes(process.memory.read(pointer, length), "little") & (1 << count) - 1
         found = 0
         for fd in range(count):
-            if asked >> fd & 1 and process.file(fd).poll() & event:
+            if asked >> fd & 1 and process.file(fd).poll(process) & event:
                 found |= 1 << fd
                 ready += 1
         results.append((pointer, found.to_bytes(length, "little")))

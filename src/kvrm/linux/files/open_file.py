@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import os
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.copying import NodeCopies
+from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.host import Handle
 from kvrm.linux.files.nodes import Device, Directory, File, Node
 from kvrm.linux.layout import Stat, dirent
@@ -43,11 +42,9 @@ class OpenFile:
         """Whether a read may have to wait for somebody."""
         return False
 
-    def copy(self, nodes: NodeCopies, memo: dict[int, object]) -> OpenFile:
-        """A copy for a snapshot; `memo` holds the copies of what several files share."""
-        other = copy(self)
-        other.node = self.node and nodes.of(self.node)
-        return other
+    def relink(self, copies: FileCopies) -> None:
+        """This is a shallow copy for a snapshot: part it from the original."""
+        self.node = self.node and copies.nodes.of(self.node)
 
     def stat(self) -> Stat:
         """Status of the file."""
@@ -89,7 +86,7 @@ class OpenFile:
         """Bytes that can be read without waiting, or None if there is no such number (FIONREAD)."""
         return None
 
-    def poll(self) -> int:
+    def poll(self, process: Process) -> int:
         """The POLL* events that hold now."""
         return abi.POLLIN | abi.POLLOUT | abi.POLLRDNORM | abi.POLLWRNORM
 

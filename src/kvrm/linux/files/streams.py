@@ -8,12 +8,11 @@ import os
 import select
 import stat
 from collections.abc import Callable
-from copy import copy
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.copying import NodeCopies
+from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
 from kvrm.linux.outcome import Finish, Stopped, deadlock
@@ -58,7 +57,7 @@ class BytesInput(OpenFile):
     def available(self) -> int | None:
         return len(self._data) - self._offset
 
-    def poll(self) -> int:
+    def poll(self, process: Process) -> int:
         return abi.POLLHUP | (abi.POLLIN | abi.POLLRDNORM if self.available() else 0)
 
 
@@ -83,7 +82,7 @@ class Capture(OpenFile):
         captured += data
         return len(data)
 
-    def poll(self) -> int:
+    def poll(self, process: Process) -> int:
         return abi.POLLOUT | abi.POLLWRNORM
 
 
@@ -178,6 +177,9 @@ class Pipe:
         self.readers = 1
         self.writers = 1
 
+    def relink(self, copies: FileCopies) -> None:
+        """Nothing of it is shared with a copy."""
+
 
 class PipeEnd(OpenFile):
     """One end of a pipe that this process made. Nobody else can fill or empty it."""
@@ -186,12 +188,9 @@ class PipeEnd(OpenFile):
         super().__init__(flags, b"pipe:[%d]" % pipe.ino)
         self._pipe = pipe
 
-    def copy(self, nodes: NodeCopies, memo: dict[int, object]) -> OpenFile:
-        other = copy(self)
-        pipe = memo.setdefault(id(self._pipe), copy(self._pipe))
-        assert isinstance(pipe, Pipe)
-        other._pipe = pipe
-        return other
+    def relink(self, copies: FileCopies) -> None:
+        super().relink(copies)
+        self._pipe = copies.of(self._pipe)
 
     @property
     def waits(self) -> bool:
@@ -231,7 +230,7 @@ class PipeEnd(OpenFile):
     def available(self) -> int | None:
         return len(self._pipe.data)
 
-    def poll(self) -> int:
+    def poll(self, process: Process) -> int:
         pipe = self._pipe
         if self.writable:
             room = len(pipe.data) < abi.PIPE_SIZE
