@@ -161,6 +161,16 @@ class Memory:
         """All regions in ascending order; neighbours that could be one are one."""
         return list(self._regions)
 
+    def between(self, start: int, end: int) -> list[Region]:
+        """The regions between two addresses, clipped to them."""
+        return self._regions.between(start, end)
+
+    def private(self, start: int, end: int) -> list[int]:
+        """The addresses of the private pages between two addresses, in ascending order."""
+        first, last = start >> PAGE_SHIFT, end >> PAGE_SHIFT
+        inside = range(first, last) if last - first < len(self._pages) else sorted(self._pages)
+        return [index << PAGE_SHIFT for index in inside if first <= index < last and index in self._pages]
+
     def filled(self, region: Region) -> int:
         """Bytes from a region's start to the end of its last page that can hold anything but zeros.
 
@@ -415,13 +425,9 @@ class Memory:
         return reached
 
     def _drop_pages(self, first: int, last: int) -> None:
-        pages = self._pages
-        if last - first < len(pages):
-            dropped = [index for index in range(first, last) if index in pages]
-        else:
-            dropped = [index for index in pages if first <= index < last]
+        dropped = [page >> PAGE_SHIFT for page in self.private(first << PAGE_SHIFT, last << PAGE_SHIFT)]
         for index in dropped:
-            del pages[index]
+            del self._pages[index]
         if self._base():
             self._changed.update(dropped)
         else:

@@ -33,9 +33,9 @@ from kvrm.target.cuda.memory import (
 )
 from kvrm.target.cuda.transfer import Thread
 
-SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED = (1 << i for i in range(5))
+SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE = (1 << i for i in range(6))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
-writable."""
+writable, a file's that was mapped here."""
 MAP, KEEP = 4, 8
 """Bits of what pages become, besides those of `Prot`: mapped; what was written to them stays."""
 
@@ -58,7 +58,7 @@ def examine(module: ir.Module) -> ir.Function:
         shared = _shown(e, e.and_(e.load_at(entry, SHARED, I64), _c(~UNSURE)))
         is_file, is_code = (_has(e, shared, mark) for mark in (FILE, CODE))
         other = e.and_(e.icmp_unsigned("!=", shared, zeros), e.not_(is_file))
-        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable))
+        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable), is_file)
         bits = e.load(found, typ=I64)
         for i, test in enumerate(tests):
             bits = e.or_(bits, e.shl(e.zext(test, I64), _c(i)))

@@ -166,7 +166,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job)
+            here = not self._changes_code(job) and not self._maps_past_files(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
@@ -205,6 +205,11 @@ class CudaLanes(Lanes):
             for start, array in job.memory
             for region in job.snapshot.memory.regions
         )
+
+    @staticmethod
+    def _maps_past_files(job: Job) -> bool:
+        """Whether lanes begin with pages past the end of a file, whose faults only the CPU knows."""
+        return any(region.limit < region.end for region in job.snapshot.memory.regions)
 
     # -- results ---------------------------------------------------------------------------------------------
     def _harvest(self, job: Job, unfinished: Stop) -> None:
