@@ -40,6 +40,13 @@ class Probe:
 
 
 PROBES = [
+    Probe(
+        "advice",
+        pinned={
+            "all_advice: advice 9 on a shared file": ("-1 EOPNOTSUPP", "what is mapped of a file is a copy"),
+        },
+    ),
+    Probe("memory"),
     Probe("offsets"),
     Probe("offsets", writable=True),
     Probe("signals"),

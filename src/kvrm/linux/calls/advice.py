@@ -165,14 +165,11 @@ def munlockall(process: Process) -> int:
 def _lock(process: Process, address: int, length: int, populate: bool) -> int:
     if not may_lock(process):
         raise Failure(Errno.EPERM)
-    limit = process.limit(abi.RLIMIT_MEMLOCK)[0]
+    first, limit = untagged(address) & -PAGE, process.limit(abi.RLIMIT_MEMLOCK)[0]
     size = page_up(length + untagged(address) % PAGE)
-    locked = locked_bytes(process)
-    if size + locked > limit:
-        start, end = _whole_pages(address, length)
-        already = size_of(r for r in parts(process, start, end) if r.marks & Mark.LOCKED)
-        if size + locked - already > limit:
-            raise Failure(Errno.ENOMEM)
+    already = size_of(r for r in parts(process, first, first + size) if r.marks & Mark.LOCKED)
+    if size + locked_bytes(process) - already > limit:
+        raise Failure(Errno.ENOMEM)
     start, end = _whole_pages(address, length)
     _mark(process, start, end, Mark.LOCKED, Mark.NONE)
     regions = parts(process, start, end)

@@ -34,12 +34,14 @@ def mremap(process: Process, old: int, old_length: int, new_length: int, flags: 
     if flags & ~_KNOWN or ((fixed or keeps) and not moves) or (keeps and not same):
         raise Failure(Errno.EINVAL)
     size, new_size = page_up(old_length), page_up(new_length)
-    if start % PAGE or not 0 < new_size <= VA_END or size > VA_END - min(start, VA_END):
+    if start % PAGE or not 0 < new_size <= VA_END:
         raise Failure(Errno.EINVAL)
     if fixed or keeps:
         _require_target(start, size, new_size, new)
     if not parts(process, start, start + PAGE):
         raise Failure(Errno.EFAULT)
+    if size > VA_END - start:
+        raise Failure(Errno.EINVAL)
     if not fixed and not keeps and size >= new_size:
         if size > new_size:
             process.memory.unmap(start + new_size, size - new_size)
@@ -78,9 +80,9 @@ def _require_target(start: int, size: int, new_size: int, target: int) -> None:
 
 def _movable(process: Process, start: int, size: int) -> Region:
     """The part of the one mapping that is to be resized or moved."""
+    found = parts(process, start, start + (size or PAGE))
     if size == 0:
-        raise Failure(Errno.EINVAL)
-    found = parts(process, start, start + size)
+        raise Failure(Errno.ENOMEM if found[0].marks & Mark.SHARED else Errno.EINVAL)
     if len(found) != 1 or (found[0].start, found[0].end) != (start, start + size):
         raise Failure(Errno.EFAULT)
     return found[0]

@@ -13,7 +13,17 @@ from kvrm.memory import PAGE, VA_BITS, Prot
 from kvrm.target.cuda import linux_files
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.layout import Fixed
-from kvrm.target.cuda.ranges import KEEP, MAP, SOME_CODE, SOME_FILE, SOME_HOLE, SOME_MAPPED, SOME_OTHER
+from kvrm.target.cuda.memory import FILE
+from kvrm.target.cuda.ranges import (
+    KEEP,
+    MAP,
+    SOME_BEYOND,
+    SOME_CODE,
+    SOME_FILE,
+    SOME_HOLE,
+    SOME_MAPPED,
+    SOME_OTHER,
+)
 from kvrm.target.cuda.resident import LARGEST, NUMBERS, Call, const
 
 NOTHING = const(0), const(0)
@@ -40,7 +50,7 @@ def brk(c: Call) -> None:
     c.ret_if(e.and_(grows, c.has(e.or_(found, beyond), SOME_MAPPED)), old)
     with e.if_else(grows) as (larger, smaller):
         with larger:
-            c.show(start, end, const(Prot.R | Prot.W | MAP), *NOTHING)
+            c.show(start, end, const(Prot.R | Prot.W | MAP), *NOTHING, const(0))
         with smaller:
             c.change(start, end, 0)
     c.put(Word.HEAP_END, address)
@@ -65,13 +75,13 @@ def mmap(c: Call) -> None:
     c.fail_if(e.not_(c.below(kind, of_memory)), Errno.EINVAL)
     length, end = _page_up(c, c.x(1)), c.get(Word.LOWEST)
     file, content, size = _what(c, length)
-    c.refuse_unless(e.or_(anonymous, c.equal(_page_up(c, size), length)))
     room = c.get(Word.FILE_ROOM)
     c.refuse_if(c.below(room, size))
     c.refuse_unless(c.below(c.get(Word.HOLES), length))
     start = e.sub(end, length)
     c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
-    c.show(start, end, _allowed(c, prot, MAP), content, size)
+    rest = e.select(anonymous, const(0), const(FILE))
+    c.show(start, end, _allowed(c, prot, MAP), content, size, rest)
     c.put(Word.LOWEST, start)
     c.put(Word.FILE_ROOM, e.sub(room, size))
     c.log(NUMBERS["mmap"], start, *(c.x(i) for i in range(4)), file, c.x(5))
@@ -137,7 +147,7 @@ def mprotect(c: Call) -> None:
     c.refuse_if(c.e.or_(c.has(c.x(2), ~abi.PROT_RWX), c.has(c.fixed(Fixed.LIMITED), 1)))
     c.require_room_in_log()
     found = c.examine(start, end)
-    c.refuse_if(c.has(found, SOME_HOLE | SOME_CODE))
+    c.refuse_if(c.has(found, SOME_HOLE | SOME_CODE | SOME_BEYOND))
     # files that are mapped here were opened for reading, so shared ones cannot be made writable
     c.refuse_if(c.e.and_(c.has(c.x(2), Prot.W), c.has(found, SOME_FILE)))
     c.change(start, end, _allowed(c, c.x(2), MAP | KEEP))

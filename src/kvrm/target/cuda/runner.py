@@ -166,7 +166,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job) and not self._maps_past_files(job)
+            here = not self._changes_code(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
@@ -205,11 +205,6 @@ class CudaLanes(Lanes):
             for start, array in job.memory
             for region in job.snapshot.memory.regions
         )
-
-    @staticmethod
-    def _maps_past_files(job: Job) -> bool:
-        """Whether lanes begin with pages past the end of a file, whose faults only the CPU knows."""
-        return any(region.limit < region.end for region in job.snapshot.memory.regions)
 
     # -- results ---------------------------------------------------------------------------------------------
     def _harvest(self, job: Job, unfinished: Stop) -> None:
@@ -281,7 +276,8 @@ class CudaLanes(Lanes):
     def _refused(self, lane: int, state: Words) -> bool:
         """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
 
-        It does where it writes to code, and where the device's pool of pages has run out before its limit.
+        It does past the end of a file that is mapped, where it writes to code, and where the device's pool of
+        pages has run out before its limit.
         """
         assert self._job is not None
         out, address = self._job.outputs, untagged(int(state[layout.ADDRESS // 8]))
@@ -289,7 +285,9 @@ class CudaLanes(Lanes):
             AccessKind(int(state[layout.KIND // 8])),
             self._job.snapshot.memory.regions.find(address),
         )
-        mapped, readable, writable = self._device.entry(lane, address)
+        mapped, readable, writable, beyond = self._device.entry(lane, address)
+        if beyond:
+            return False
         if not (writable if kind is AccessKind.WRITE else readable):
             out.stop[lane] = Stop.FAULT.code
             out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, mapped)})
