@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from statistics import geometric_mean, median
+from typing import Any
 
 import network_tables
 from results import Result, every, newest, number, table
@@ -281,6 +282,25 @@ def wavefront() -> Iterator[str]:
     yield from result.source
 
 
+def gpu_checks() -> Iterator[str]:
+    """Tests on a GPU, and how they went."""
+    rows = []
+    for kind in ("gpu-tests", "gpu-sanitizer"):
+        for result in every(kind):
+            for run in result.data.get("runs", result.data.get("commands")):
+                commit = run.get("commit", result.data.get("commit"))[:7]
+                rows.append((f"`{run['command']}`", _outcome(run), commit, f"`{result.name}`"))
+    yield from table(["command", "outcome", "commit", "file in `bench/results`"], rows, left=4)
+    yield from ["", f"All on an {every('gpu-tests')[-1].machine}."]
+
+
+def _outcome(run: dict[str, Any]) -> str:
+    if "outcome" in run:
+        return str(run["outcome"])
+    counted = ("passed", "skipped", "failed", "errors", "cases", "differences")
+    return ", ".join(f"{run[what]:,} {what}" for what in counted if what in run)
+
+
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "headline": headline,
     "programs": programs,
@@ -295,6 +315,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "counters": counters,
     "region-sizes": region_sizes,
     "wavefront": wavefront,
+    "gpu-checks": gpu_checks,
     **network_tables.TABLES,
 }
 """Name in a page to the function that makes the lines."""
