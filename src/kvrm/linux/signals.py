@@ -42,6 +42,11 @@ class Signals:
         """What happens on `signal`."""
         return self.actions.get(signal, Action())
 
+    def handler(self, signal: int) -> int:
+        """The address of the function that `signal` would call; 0 if there is none."""
+        handler = self.action(signal).handler
+        return 0 if handler in (abi.SIG_DFL, abi.SIG_IGN) else handler
+
     def send(self, signal: int) -> None:
         """Deliver a signal, or keep it pending while it is blocked. Ends the run by Finish if it must."""
         if self.blocked >> signal - 1 & 1:
