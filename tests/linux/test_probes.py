@@ -42,6 +42,7 @@ class Probe:
 PROBES = [
     Probe("offsets"),
     Probe("offsets", writable=True),
+    Probe("signals"),
 ]
 
 
