@@ -18,6 +18,8 @@ from guests import fetch
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_worker import Job
 from kvrm.target.cuda import runner
+from places import GUESTS, SUPPORT
+from ptx_tools import find_ptxas
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,13 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
         device_on_host.install(pytest.MonkeyPatch())
 
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-
-
 @pytest.fixture(scope="session")
 def examples() -> Path:
     """The directory of the carried guest programs."""
-    return REPOSITORY / "examples/guests/bin"
+    return GUESTS
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +47,12 @@ def qemu() -> str:
     if path is None:
         pytest.skip("qemu-aarch64 is missing (Debian package qemu-user)")
     return path
+
+
+@pytest.fixture(scope="session")
+def ptxas() -> str:
+    """NVIDIA's assembler."""
+    return find_ptxas()
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +94,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
     program = tmp_path_factory.mktemp("cuda") / "calls"
     options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-mgeneral-regs-only", "-fno-builtin"]
-    subprocess.run([compiler, *options, Path(__file__).with_name("cuda_calls.c"), "-o", program], check=True)
+    subprocess.run([compiler, *options, SUPPORT / "cuda_calls.c", "-o", program], check=True)
     return program
 
 
@@ -101,6 +106,6 @@ def pattern_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
     program = tmp_path_factory.mktemp("patterns") / "guest"
     options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-fno-builtin"]
-    source = Path(__file__).with_name("pattern_guest.c")
+    source = SUPPORT / "pattern_guest.c"
     subprocess.run([compiler, *options, source, "-o", program], check=True)
     return program

@@ -58,6 +58,7 @@ PROBES = [
     ),
     Probe("offsets"),
     Probe("offsets", writable=True),
+    Probe("signals"),
 ]
 
 

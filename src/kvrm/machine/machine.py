@@ -82,11 +82,11 @@ class Machine:
     `features` decides what the machine has: "armv8.0", "cortex-a76" (the default), "all", or names such as
     "FEAT_LSE" (`kvrm.isa.features`). `engine` is one of `ENGINES` (default: KVRM_ENGINE, else "tiered").
     `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
-    `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/floating-point.md). `policies`
-    says who answers which question, `{"loops": "rule"}` by name or as a function (docs/networks.md). Raises
-    ProgramError and UsageError.
+    `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/design/floating-point.md).
+    `policies` says what answers which question, `{"loops": "rule"}` by name or as a function
+    (docs/networks/index.md). Raises ProgramError and UsageError.
 
-    With `lanes` it stands for that many machines which start alike and are run together (docs/lanes.md):
+    With `lanes` it stands for that many machines which start alike and are run together (docs/use/lanes.md):
     `lanes` has what differs between them, and `run` and `wait` give a `LaneResults`. `args` may then be a
     list of lists, and `stdin` a list of bytes or an array, one for each lane (`Texts`).
     """
@@ -270,7 +270,7 @@ class Machine:
 
     @property
     def profile(self) -> Profile:
-        """Where instructions and seconds of all runs so far went (docs/translator.md), those of lanes not."""
+        """Where instructions and seconds of all runs so far went, without those of lanes."""
         from kvrm.debug.profile import make_profile
 
         return make_profile(self._engine.account, self._seconds, self._memory.peek, self.features)

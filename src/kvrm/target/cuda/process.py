@@ -188,7 +188,7 @@ class DeviceProcess:
         for nth, record in enumerate(records):
             call, expected = TABLE[int(record[0])], int(record[1])
             if call.name == "rt_sigaction":
-                process.signals.actions[int(record[2])] = Action(*record[3:7].tolist())
+                process.signals.set_action(int(record[2]), Action(*record[3:7].tolist()))
                 continue
             if call.name == "mmap" and not int(record[5]) & abi.MAP_ANONYMOUS:
                 result = self.files.map_again(process, nth, record[2:].tolist())
