@@ -129,10 +129,12 @@ def rename(process: Process, old: Name, new: Name, flags: int) -> None:
     if not new.ordinary:
         raise Failure(Errno.EEXIST if flags & abi.RENAME_NOREPLACE else Errno.EBUSY)
     node, there = old.lookup().existing(), new.lookup().node
-    if there is not None and flags & abi.RENAME_NOREPLACE:
+    if there is None:
+        _require_growing(new.directory)
+        if exchange:
+            raise Failure(Errno.ENOENT)
+    elif flags & abi.RENAME_NOREPLACE:
         raise Failure(Errno.EEXIST)
-    if exchange and there is None:
-        raise Failure(Errno.ENOENT)
     if exchange and new.slash and not isinstance(there, Directory):
         raise Failure(Errno.ENOTDIR)
     if not isinstance(node, Directory) and (old.slash or (new.slash and not exchange)):
@@ -187,18 +189,22 @@ def require_free(process: Process, name: Name, *, for_directory: bool = False) -
         raise Failure(Errno.EEXIST)
     if name.slash and not for_directory:
         raise Failure(Errno.ENOENT)
+    _require_growing(name.directory)
     _require_writable(process, name.directory)
     return name.directory
 
 
-def _require_writable(process: Process, directory: Directory) -> None:
+def _require_growing(directory: Directory) -> None:
     if directory.dead or directory.sealed:  # what /proc does not have cannot be made either
         raise Failure(Errno.ENOENT)
+
+
+def _require_writable(process: Process, directory: Directory) -> None:
     process.credentials.require(directory, abi.W_OK | abi.X_OK)
 
 
 def _require_removable(process: Process, directory: Directory, node: Node, as_directory: bool) -> None:
-    process.credentials.require(directory, abi.W_OK | abi.X_OK)
+    _require_writable(process, directory)
     own, status = directory.stat(), node.stat()
     sealed = directory.sealed or node.immutable or (isinstance(node, Directory) and node.sealed)
     if sealed or (own.mode & stat.S_ISVTX and process.credentials.uid not in (0, own.uid, status.uid)):
