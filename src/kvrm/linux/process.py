@@ -277,13 +277,17 @@ class Process:
 
     def open(self, file: OpenFile, cloexec: bool = False, lowest: int = 0) -> int:
         """Give an open file the lowest free descriptor."""
-        limit = self.limit(abi.RLIMIT_NOFILE)[0]
+        fd = self.free_descriptor(lowest)
+        self.descriptors[fd] = Descriptor(file, cloexec)
+        return fd
+
+    def free_descriptor(self, lowest: int = 0) -> int:
+        """The lowest descriptor from `lowest` on that is free; EMFILE if the limit allows none."""
         fd = lowest
         while fd in self.descriptors:
             fd += 1
-        if fd >= limit:
+        if fd >= self.limit(abi.RLIMIT_NOFILE)[0]:
             raise Failure(Errno.EMFILE)
-        self.descriptors[fd] = Descriptor(file, cloexec)
         return fd
 
     def close(self, fd: int) -> None:

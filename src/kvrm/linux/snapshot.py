@@ -33,7 +33,7 @@ class _View:
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
         open_files = {id(descriptor.file): descriptor.file for descriptor in self.descriptors.values()}
-        roots = [self.files.root, self.cwd, *(file.node for file in open_files.values() if file.node)]
+        roots = [self.files.root, self.cwd, *(node for file in open_files.values() for node in file.nodes)]
         budget = self.files.budget
         nodes = NodeCopies(roots, Budget(budget.limit, budget.used))
         copies = FileCopies(nodes)
