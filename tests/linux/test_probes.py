@@ -38,7 +38,23 @@ class Probe:
         return self.name + ("-writable" if self.writable else "")
 
 
+OWN_MOUNT = "a writable directory is a mount of its own, whose top the guest does not change"
 PROBES = [
+    Probe("paths"),
+    Probe(
+        "paths",
+        writable=True,
+        pinned={
+            f"one_path: {call} {path}": (f"-1 {answer}", OWN_MOUNT)
+            for answer, calls, paths in (
+                ("EXDEV", "link_from link_follow rename_from rename_file_to rename_directory_to", "/ //"),
+                ("EXDEV", "rename_noreplace_to", "/ //"),
+                ("EPERM", "chmod chown lchown utimes utimes_nofollow", ".. ../"),
+            )
+            for call in calls.split()
+            for path in paths.split()
+        },
+    ),
     Probe("offsets"),
     Probe("offsets", writable=True),
     Probe("signals"),
