@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = (
     "retired skipped umask personality limits heap_start heap_end locks_future name argv envp loaded "
-    "credentials".split()
+    "credentials refused".split()
 )
 
 
@@ -37,7 +37,7 @@ class _View:
         """An independent copy; open host files are shared, they have no state of their own."""
         open_files = dict.fromkeys(descriptor.file for descriptor in self.descriptors.values())
         open_files |= dict.fromkeys(part.file for part in self.mapped.values())
-        roots = [self.files.root, self.cwd, *(file.node for file in open_files if file.node)]
+        roots = [self.files.root, self.cwd, *(node for file in open_files for node in file.nodes)]
         budget = self.files.budget
         nodes = NodeCopies(roots, Budget(budget.limit, budget.used))
         copies = FileCopies(nodes)

@@ -16,9 +16,10 @@ from kvrm.memory.memory import Memory
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Mark, Prot, Region
 from kvrm.memory.snapshots import Changes, Snapshot
-from kvrm.memory.table import R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
+from kvrm.memory.table import OUTSIDE, R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
 
 __all__ = [
+    "OUTSIDE",
     "PAGE",
     "R_BIT",
     "VA_BITS",
