@@ -15,6 +15,7 @@ from kvrm.linux.signals import Signals
 if TYPE_CHECKING:
     from kvrm.linux.files.open_file import Descriptor
     from kvrm.linux.process import Process
+    from kvrm.linux.timers import Timers
 
 _FIELDS: Final = (
     "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials".split()
@@ -23,11 +24,12 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a process sees of files."""
+    """What a process sees of files, and timers, which those of descriptors are among."""
 
     files: FileSystem
     cwd: Directory
     descriptors: Mapping[int, Descriptor]
+    timers: Timers
 
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
@@ -40,7 +42,8 @@ class _View:
             number: replace(descriptor, file=copies.of(descriptor.file))
             for number, descriptor in self.descriptors.items()
         }
-        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors)
+        timers = copies.of(self.timers)
+        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, timers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class Snapshot:
     random: tuple[Any, ...]
     stdout: bytes
     stderr: bytes
+    due: int | None
+    """As `Process.due`."""
 
 
 def take(process: Process) -> Snapshot:
@@ -61,11 +66,12 @@ def take(process: Process) -> Snapshot:
     fields["limits"] = process.limits.copy()
     return Snapshot(
         fields=fields,
-        view=_View(process.files, process.cwd, process.descriptors).copy(),
+        view=_View(process.files, process.cwd, process.descriptors, process.timers).copy(),
         signals=process.signals.copy(),
         random=process.random.getstate(),
         stdout=bytes(process.stdout),
         stderr=bytes(process.stderr),
+        due=process.due,
     )
 
 
@@ -76,6 +82,7 @@ def put_back(process: Process, snapshot: Snapshot) -> None:
     process.limits = snapshot.fields["limits"].copy()
     view = snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
+    process.timers = view.timers
     process.signals = snapshot.signals.copy()
     process.random.setstate(snapshot.random)
     process.stdout[:] = snapshot.stdout
