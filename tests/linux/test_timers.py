@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kvrm
-from cuda_tools import scratch, script
+from cuda_tools import alarm, script
 from kvrm import Stop
 from kvrm.linux import Killed, Stopped
 from kvrm.machine.engines import ENGINES
@@ -36,8 +36,7 @@ def sigevent(signal: int, value: int = 0) -> bytes:
 
 def spinning(which: int, microseconds: int) -> bytes:
     """Input of `cuda_calls.c`: set a timer, then do nothing for long."""
-    setting = ("setitimer", which, scratch(), 0)
-    return script([("read", 0, scratch(), 32), itimer(microseconds), setting, ("spin", 1 << 40)])
+    return script([*alarm(which, microseconds), ("spin", 1 << 40)])
 
 
 @pytest.fixture
