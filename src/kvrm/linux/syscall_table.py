@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
-from kvrm.linux.calls import descriptors, memory, paths, process, signals, time, timers, transfer
+from kvrm.linux.calls import (
+    advice,
+    descriptors,
+    memory,
+    paths,
+    process,
+    remap,
+    signals,
+    time,
+    timers,
+    transfer,
+)
 
 _IN_REGISTER: Final = {
     "i": "i4x",
@@ -191,19 +202,19 @@ _ROWS: Final = [
     _row(212, "recvmsg", process.not_a_socket, "fd:i"),
     _row(214, "brk", memory.brk, "address:p", True),
     _row(215, "munmap", memory.munmap, "address:p length:n", True),
-    _row(216, "mremap", memory.mremap, "old:p old_length:n new_length:n flags:x new:p"),
+    _row(216, "mremap", remap.mremap, "old:p old_length:n new_length:n flags:x new:p"),
     _row(220, "clone", process.not_possible),
     _row(221, "execve", process.not_possible),
     _row(222, "mmap", memory.mmap, "address:p length:n prot:x flags:x fd:i offset:n", True),
     _row(223, "fadvise64", descriptors.fadvise64, "fd:i offset:l size:l advice:i"),
     _row(226, "mprotect", memory.mprotect, "address:p length:n prot:x", True),
     _row(227, "msync", memory.msync, "address:p length:n flags:x"),
-    _row(228, "mlock", process.nothing),
-    _row(229, "munlock", process.nothing),
-    _row(230, "mlockall", process.nothing),
-    _row(231, "munlockall", process.nothing),
+    _row(228, "mlock", advice.mlock, "address:p length:n"),
+    _row(229, "munlock", advice.munlock, "address:p length:n"),
+    _row(230, "mlockall", advice.mlockall, "flags:x"),
+    _row(231, "munlockall", advice.munlockall),
     _row(232, "mincore", memory.mincore, "address:p length:n vector:p"),
-    _row(233, "madvise", memory.madvise, "address:p length:n advice:i", True),
+    _row(233, "madvise", advice.madvise, "address:p length:n advice:i", True),
     _row(240, "rt_tgsigqueueinfo", signals.rt_tgsigqueueinfo, "pid:i tid:i signal:i info:p"),
     _row(242, "accept4", process.not_a_socket, "fd:i"),
     _row(260, "wait4", process.no_child),
@@ -214,7 +225,7 @@ _ROWS: Final = [
     _row(278, "getrandom", process.getrandom, "buffer:p count:n flags:x", True),
     _row(279, "memfd_create", descriptors.memfd_create, "name:s flags:x"),
     _row(283, "membarrier", process.membarrier, "command:i flags:x cpu:i"),
-    _row(284, "mlock2", process.nothing),
+    _row(284, "mlock2", advice.mlock2, "address:p length:n flags:x"),
     _row(
         285,
         "copy_file_range",

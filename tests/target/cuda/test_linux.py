@@ -189,7 +189,7 @@ SIMPLE: dict[str, list[Op]] = {
         ("load", result(0, 5000)),
         ("mprotect", result(0, PAGE), PAGE, 0),
         ("madvise", result(0, PAGE), PAGE, 3),
-        ("madvise", result(0, PAGE), PAGE, 8),
+        ("madvise", result(0, PAGE), PAGE, 14),
         ("load", result(0, 5000)),
     ],
     "fault": [mapping(PAGE, READ), ("load", result(0)), ("store", result(0), 1)],
