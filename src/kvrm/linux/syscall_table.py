@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
-from kvrm.linux.calls import advice, descriptors, memory, paths, process, remap, signals, time, transfer
+from kvrm.linux.calls import (
+    advice,
+    descriptors,
+    memory,
+    paths,
+    process,
+    remap,
+    signals,
+    time,
+    timers,
+    transfer,
+)
 
 _IN_REGISTER: Final = {
     "i": "i4x",
@@ -115,8 +126,14 @@ _ROWS: Final = [
     _row(98, "futex", process.futex, "address:p operation:u value:u timeout:p second:p third:u", True),
     _row(99, "set_robust_list", process.set_robust_list, "head:p length:n", True),
     _row(101, "nanosleep", time.nanosleep, "wanted:p remaining:p", True),
-    _row(102, "getitimer", time.getitimer, "which:i value:p"),
-    _row(103, "setitimer", time.setitimer, "which:i new:p old:p"),
+    _row(102, "getitimer", timers.getitimer, "which:i value:p"),
+    _row(103, "setitimer", timers.setitimer, "which:i new:p old:p"),
+    _row(107, "timer_create", timers.timer_create, "clock:i event:p timer:p"),
+    _row(108, "timer_gettime", timers.timer_gettime, "timer:i value:p"),
+    _row(109, "timer_getoverrun", timers.timer_getoverrun, "timer:i"),
+    _row(110, "timer_settime", timers.timer_settime, "timer:i flags:x new:p old:p"),
+    _row(111, "timer_delete", timers.timer_delete, "timer:i"),
+    _row(112, "clock_settime", time.clock_settime, "clock:i time:p"),
     _row(113, "clock_gettime", time.clock_gettime, "clock:i time:p", True),
     _row(114, "clock_getres", time.clock_getres, "clock:i resolution:p", True),
     _row(115, "clock_nanosleep", time.clock_nanosleep, "clock:i flags:x wanted:p remaining:p"),
@@ -158,6 +175,8 @@ _ROWS: Final = [
     _row(167, "prctl", process.prctl, "option:i first:p second:p third:p fourth:p", True),
     _row(168, "getcpu", process.getcpu, "cpu:p node:p cache:p"),
     _row(169, "gettimeofday", time.gettimeofday, "time:p zone:p", True),
+    _row(170, "settimeofday", time.settimeofday, "time:p zone:p"),
+    _row(171, "adjtimex", time.adjtimex, "buffer:p"),
     _row(172, "getpid", process.getpid, "", True),
     _row(173, "getppid", process.getppid, "", True),
     _row(174, "getuid", process.getuid, "", True),
@@ -200,6 +219,7 @@ _ROWS: Final = [
     _row(242, "accept4", process.not_a_socket, "fd:i"),
     _row(260, "wait4", process.no_child),
     _row(261, "prlimit64", process.prlimit64, "pid:i resource:u new:p old:p", True),
+    _row(266, "clock_adjtime", time.clock_adjtime, "clock:i buffer:p"),
     _row(267, "syncfs", descriptors.fsync, "fd:i"),
     _row(276, "renameat2", paths.renameat2, "old_dirfd:i old:s new_dirfd:i new:s flags:x"),
     _row(278, "getrandom", process.getrandom, "buffer:p count:n flags:x", True),
