@@ -15,29 +15,31 @@ from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
+from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
-from kvrm.linux.layout import BILLION, TIMESPEC, U64
+from kvrm.linux.layout import BILLION, ITIMERSPEC, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
+from kvrm.linux.mapped import Mapped, follow_sizes
+from kvrm.linux.names import name_of as call_name
 from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
+from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
-from kvrm.memory import GuestFault, Memory
+from kvrm.memory import GuestFault, Image, Memory
+from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.snapshot import Snapshot
 
-EPOCH: Final = 1_704_067_200
-"""The guest's time at its first instruction: 2024-01-01 00:00:00 UTC, in seconds since 1970."""
 PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
-LONGEST_SLEEP: Final = (1 << 63) - 1 - EPOCH * BILLION
 
 Text = str | bytes
 
@@ -78,9 +80,9 @@ class Process:
         program: Text | Path,
         args: Sequence[Text] = (),
         env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
-        stdin: bytes | BinaryIO | None = None,
-        stdout: BinaryIO | None = None,
-        stderr: BinaryIO | None = None,
+        stdin: bytes | BinaryIO | Closed | None = None,
+        stdout: BinaryIO | Closed | None = None,
+        stderr: BinaryIO | Closed | None = None,
         root: Path | str | None = None,
         rw: Path | str | None = None,
         cwd: Path | str | None = None,
@@ -97,8 +99,12 @@ class Process:
         self.personality = 0
         self.limits: dict[int, tuple[int, int]] = {}
         self.heap_start = self.heap_end = 0
+        self.locks_future = False
+        self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
+        self.timers = Timers()
+        self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
@@ -113,7 +119,9 @@ class Process:
             output_stream(stdout, 1),
             output_stream(stderr, 2),
         ]
-        self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
+        self.descriptors = {
+            number: Descriptor(stream) for number, stream in enumerate(streams) if stream is not None
+        }
         self.features = features
         topics, start = trace_switch()
         self._trace_from = start if "sys" in topics else None
@@ -158,8 +166,9 @@ class Process:
 
         Returns why the run ends, or None if it goes on. KeyboardInterrupt and OutOfMemory pass through.
         """
+        if (over := self.expire(retired)) is not None:
+            return over
         words = self.state.words
-        self.retired = retired
         if self.ahead is not None:
             self.ahead.end()
         self.files.now = self.realtime
@@ -168,29 +177,51 @@ class Process:
         traced = self._trace_from is not None and retired >= self._trace_from
         line = shown_call(self, call, number, words) if traced else ""
         try:
-            result = self._call(call, words)
+            result = self._call(call, number, words)
         except Finish as finish:
             if traced:
                 sys.stderr.write(f"{line} = ?\n")
             return finish.outcome
+        if self.mapped:
+            follow_sizes(self)
         if traced:
             sys.stderr.write(f"{line} = {shown_result(result)}\n")
         words[0] = result & U64
+        return self.expire(retired)
+
+    @property
+    def due(self) -> int | None:
+        """The count of retired instructions at which a timer expires and `expire` must be called, if any."""
+        return self.timers.due(self)
+
+    def expire(self, retired: int) -> Outcome | None:
+        """Let timers expire that are due after `retired` instructions; why the run ends, if it does."""
+        self.retired = retired
+        try:
+            self.timers.expire(self)
+        except Finish as finish:
+            return finish.outcome
         return None
 
-    def _call(self, call: Syscall | None, words: Any) -> int:
+    def _call(self, call: Syscall | None, number: int, words: Any) -> int:
         if call is None:
-            return -Errno.ENOSYS
+            return self._refuse(call_name(number))
         try:
             return call.handler(self, *call.decode(words))
         except Failure as failure:
-            return -failure.errno
+            return self._refuse(call.name) if failure.errno == Errno.ENOSYS else -failure.errno
         except GuestFault:
             return -Errno.EFAULT
         except OSError as error:
             return -(error.errno or Errno.EIO)
         except MemoryError:
             return -Errno.ENOMEM
+
+    def _refuse(self, name: str) -> int:
+        """ENOSYS, noted with the call's name for the one who asks why the program ended."""
+        if name not in self.refused and name not in _DISPENSABLE:
+            self.refused += (name,)
+        return -Errno.ENOSYS
 
     # Time
 
@@ -204,9 +235,9 @@ class Process:
         """CLOCK_REALTIME, in nanoseconds."""
         return EPOCH * BILLION + self.retired + self.skipped
 
-    def sleep(self, ns: int) -> None:
-        """Let time pass without an instruction."""
-        self.skipped = min(self.skipped + max(0, ns), LONGEST_SLEEP)
+    def skip_to(self, time: int) -> None:
+        """Let time pass without an instruction, up to a time of the monotonic clock or `LATEST`."""
+        self.skipped = max(self.skipped, min(time, LATEST) - self.retired)
 
     def timespec(self, pointer: int) -> int:
         """The struct timespec at a guest address, in nanoseconds; EINVAL if it is none."""
@@ -214,6 +245,17 @@ class Process:
         if seconds < 0 or not 0 <= ns < BILLION:
             raise Failure(Errno.EINVAL)
         return int(seconds * BILLION + ns)
+
+    def times(self, pointer: int, units: int) -> tuple[int, int]:
+        """Interval and value of a timer at a guest address, in nanoseconds; EINVAL if they are none.
+
+        `units` are in a second: those of struct itimerval or itimerspec.
+        """
+        numbers = ITIMERSPEC.unpack(self.memory.read(pointer, ITIMERSPEC.size))
+        if min(numbers) < 0 or max(numbers[1], numbers[3]) >= units:
+            raise Failure(Errno.EINVAL)
+        interval, part, value, more = numbers
+        return interval * BILLION + part * (BILLION // units), value * BILLION + more * (BILLION // units)
 
     def random_bytes(self, size: int) -> bytes:
         """The next `size` bytes of the seeded generator."""
@@ -266,13 +308,17 @@ class Process:
 
     def open(self, file: OpenFile, cloexec: bool = False, lowest: int = 0) -> int:
         """Give an open file the lowest free descriptor."""
-        limit = self.limit(abi.RLIMIT_NOFILE)[0]
+        fd = self.free_descriptor(lowest)
+        self.descriptors[fd] = Descriptor(file, cloexec)
+        return fd
+
+    def free_descriptor(self, lowest: int = 0) -> int:
+        """The lowest descriptor from `lowest` on that is free; EMFILE if the limit allows none."""
         fd = lowest
         while fd in self.descriptors:
             fd += 1
-        if fd >= limit:
+        if fd >= self.limit(abi.RLIMIT_NOFILE)[0]:
             raise Failure(Errno.EMFILE)
-        self.descriptors[fd] = Descriptor(file, cloexec)
         return fd
 
     def close(self, fd: int) -> None:
@@ -280,7 +326,7 @@ class Process:
         file = self.file(fd)
         del self.descriptors[fd]
         if all(other.file is not file for other in self.descriptors.values()):
-            file.closed()
+            file.closed(self)
 
     # Snapshots
 
@@ -308,6 +354,8 @@ def _encoded(text: Text) -> bytes:
     return text if isinstance(text, bytes) else os.fsencode(text)
 
 
+_DISPENSABLE: Final = frozenset(["rseq"])
+"""Calls that C libraries make in every program and do without: no program ended badly for one of them."""
 _LIMITS: Final = {
     abi.RLIMIT_STACK: (STACK_SIZE, abi.RLIM_INFINITY),
     abi.RLIMIT_CORE: (0, abi.RLIM_INFINITY),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kvrm.engine.exits import ExitKind
 from kvrm.machine.result import Fault, Stop
-from kvrm.memory import AlignmentFault
+from kvrm.memory import AlignmentFault, BeyondFile
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
 
@@ -50,10 +50,12 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
-    signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
+    signal = SIGBUS if isinstance(f, AlignmentFault | BeyondFile) else SIGSEGV
     why = "not allowed" if f.mapped else "nothing is mapped there"
     if isinstance(f, AlignmentFault):
         why = "not aligned"
+    elif isinstance(f, BeyondFile):
+        why = "past the end of the mapped file"
     message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
     fault = Fault(f.address, f.kind, f.mapped)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
@@ -68,6 +70,26 @@ def explain_end(over: Any) -> Fields:
     if isinstance(over, Killed):
         return {"stop": Stop.SIGNAL, "signal": over.signal, "message": f"ended by signal {over.signal}"}
     return {"stop": Stop.SYSCALL, "message": over.reason}
+
+
+def hint(process: Any, ended: Fields) -> str:
+    """What KVRM lacks that may be why a program (`kvrm.linux.Process`) ended badly; "" if nothing is known.
+
+    Without it a user reads the program's own last words, such as a request to report a fault of its runtime.
+    """
+    from kvrm.linux.abi import signal_name
+
+    if ended["stop"] in _GUEST_SIGNALS and (handler := process.signals.handler(ended["signal"])):
+        name = signal_name(ended["signal"])
+        return f"the program has a handler for {name} at {handler:#x}, and KVRM does not call handlers yet"
+    if process.refused and ended["stop"] in _ENDS and ended.get("exit_code") != 0:
+        calls = ", ".join(process.refused)
+        return f"before that KVRM refused calls that it does not have (ENOSYS), which may be why: {calls}"
+    return ""
+
+
+_GUEST_SIGNALS = frozenset((Stop.FAULT, Stop.UNDEFINED, Stop.BRK))
+_ENDS = _GUEST_SIGNALS | {Stop.EXIT, Stop.SIGNAL}
 
 
 def assembly(word: int | None, pc: int) -> str:

@@ -166,7 +166,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job)
+            here = not self._changes_code(job) and not self._has_timers(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
@@ -197,6 +197,10 @@ class CudaLanes(Lanes):
             )
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
+
+    def _has_timers(self, job: Job) -> bool:
+        """Whether signals come to the lanes at counts of instructions, at which only the CPU stops."""
+        return self._machine._process is not None and job.snapshot.process.due is not None
 
     def _changes_code(self, job: Job) -> bool:
         """Whether lanes begin with code of their own."""
@@ -276,7 +280,8 @@ class CudaLanes(Lanes):
     def _refused(self, lane: int, state: Words) -> bool:
         """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
 
-        It does where it writes to code, and where the device's pool of pages has run out before its limit.
+        It does past the end of a file that is mapped, where it writes to code, and where the device's pool of
+        pages has run out before its limit.
         """
         assert self._job is not None
         out, address = self._job.outputs, untagged(int(state[layout.ADDRESS // 8]))
@@ -284,7 +289,9 @@ class CudaLanes(Lanes):
             AccessKind(int(state[layout.KIND // 8])),
             self._job.snapshot.memory.regions.find(address),
         )
-        mapped, readable, writable = self._device.entry(lane, address)
+        mapped, readable, writable, beyond = self._device.entry(lane, address)
+        if beyond:
+            return False
         if not (writable if kind is AccessKind.WRITE else readable):
             out.stop[lane] = Stop.FAULT.code
             out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, mapped)})
