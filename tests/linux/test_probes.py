@@ -47,6 +47,7 @@ PROBES = [
         },
     ),
     Probe("memory"),
+    Probe("prctl"),
     Probe("paths"),
     Probe(
         "paths",

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
-from kvrm.linux.calls import advice, descriptors, memory, paths, process, remap, signals, time, transfer
+from kvrm.linux.calls import (
+    advice,
+    descriptors,
+    memory,
+    paths,
+    prctl,
+    process,
+    remap,
+    signals,
+    time,
+    transfer,
+)
 
 _IN_REGISTER: Final = {
     "i": "i4x",
@@ -111,7 +122,7 @@ _ROWS: Final = [
     _row(93, "exit", process.exit_group, "status:i", True),
     _row(94, "exit_group", process.exit_group, "status:i", True),
     _row(95, "waitid", process.no_child),
-    _row(96, "set_tid_address", process.set_tid_address, "pointer:p", True),
+    _row(96, "set_tid_address", prctl.set_tid_address, "pointer:p", True),
     _row(98, "futex", process.futex, "address:p operation:u value:u timeout:p second:p third:u", True),
     _row(99, "set_robust_list", process.set_robust_list, "head:p length:n", True),
     _row(101, "nanosleep", time.nanosleep, "wanted:p remaining:p", True),
@@ -155,7 +166,7 @@ _ROWS: Final = [
     _row(164, "setrlimit", process.setrlimit, "resource:u limit:p"),
     _row(165, "getrusage", process.getrusage, "who:i usage:p"),
     _row(166, "umask", process.umask, "mask:o"),
-    _row(167, "prctl", process.prctl, "option:i first:p second:p third:p fourth:p", True),
+    _row(167, "prctl", prctl.prctl, "option:i first:p second:p third:p fourth:p", True),
     _row(168, "getcpu", process.getcpu, "cpu:p node:p cache:p"),
     _row(169, "gettimeofday", time.gettimeofday, "time:p zone:p", True),
     _row(172, "getpid", process.getpid, "", True),

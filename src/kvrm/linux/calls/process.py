@@ -197,11 +197,6 @@ def setpriority(process: Process, which: int, who: int, priority: int) -> int:
     return 0
 
 
-def set_tid_address(process: Process, pointer: int) -> int:
-    """Where to clear the thread number at the end: nobody would see it."""
-    return process.pid
-
-
 def set_robust_list(process: Process, head: int, length: int) -> int:
     """List of locks to release at the end: nobody would see it."""
     if length != 24:
@@ -269,28 +264,6 @@ def getcpu(process: Process, cpu: int, node: int, cache: int) -> int:
     for pointer in (cpu, node):
         if pointer:
             process.memory.write(pointer, WORD.pack(0))
-    return 0
-
-
-def prctl(process: Process, option: int, first: int, second: int, third: int, fourth: int) -> int:
-    """Name and a few settings that make no difference here."""
-    match option:
-        case abi.PR_SET_NAME:
-            process.name = process.memory.read_cstring(first, 16)[:15]
-        case abi.PR_GET_NAME:
-            process.memory.write(first, process.name.ljust(16, b"\0"))
-        case abi.PR_GET_DUMPABLE | abi.PR_CAPBSET_READ:
-            return 1
-        case abi.PR_GET_PDEATHSIG:
-            process.memory.write(first, WORD.pack(0))
-        case abi.PR_GET_TIMERSLACK:
-            return 50000
-        case abi.PR_GET_NO_NEW_PRIVS:
-            return 0
-        case abi.PR_SET_PDEATHSIG | abi.PR_SET_DUMPABLE | abi.PR_SET_TIMERSLACK | abi.PR_SET_NO_NEW_PRIVS:
-            return 0
-        case _:
-            raise Failure(Errno.EINVAL)
     return 0
 
 
