@@ -48,6 +48,7 @@ PROBES = [
     ),
     Probe("memory"),
     Probe("prctl"),
+    Probe("scheduling"),
     Probe("paths"),
     Probe(
         "paths",

@@ -306,6 +306,51 @@ PR_GET_IO_FLUSHER: Final = 58
 SECBIT_KEEP_CAPS: Final = 16
 CAP_LAST_CAP: Final = 40
 
+# linux/sched.h, uapi/linux/sched/types.h, linux/ioprio.h, linux/resource.h
+SCHED_OTHER: Final = 0
+SCHED_FIFO: Final = 1
+SCHED_RR: Final = 2
+SCHED_BATCH: Final = 3
+SCHED_IDLE: Final = 5
+SCHED_DEADLINE: Final = 6
+SCHED_RESET_ON_FORK: Final = 0x4000_0000
+SCHED_FLAG_RESET_ON_FORK: Final = 1
+SCHED_FLAG_KEEP_POLICY: Final = 8
+SCHED_FLAG_KEEP_PARAMS: Final = 0x10
+SCHED_FLAG_UTIL_CLAMP: Final = 0x60
+SCHED_FLAG_ALL: Final = 0x7F
+PRIO_PROCESS: Final = 0
+PRIO_USER: Final = 2
+IOPRIO_WHO_PROCESS: Final = 1
+IOPRIO_WHO_USER: Final = 3
+IOPRIO_CLASS_RT: Final = 1
+IOPRIO_CLASS_BE: Final = 2
+IOPRIO_CLASS_IDLE: Final = 3
+
+# linux/mempolicy.h
+MPOL_DEFAULT: Final = 0
+MPOL_PREFERRED: Final = 1
+MPOL_INTERLEAVE: Final = 3
+MPOL_LOCAL: Final = 4
+MPOL_PREFERRED_MANY: Final = 5
+MPOL_F_RELATIVE_NODES: Final = 1 << 14
+MPOL_F_STATIC_NODES: Final = 1 << 15
+MPOL_F_NODE: Final = 1
+MPOL_F_ADDR: Final = 2
+MPOL_F_MEMS_ALLOWED: Final = 4
+MPOL_MF_MOVE: Final = 2
+MPOL_MF_MOVE_ALL: Final = 4
+MPOL_MF_VALID: Final = 7
+
+# linux/membarrier.h
+MEMBARRIER_QUERY: Final = 0
+MEMBARRIER_PRIVATE_EXPEDITED: Final = 8
+MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: Final = 16
+MEMBARRIER_PRIVATE_EXPEDITED_SYNC_CORE: Final = 32
+MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: Final = 64
+MEMBARRIER_ALL: Final = 0x7F
+"""All commands but those for restartable sequences, which there are none of."""
+
 GRND_FLAGS: Final = 7
 
 # linux/magic.h

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
-from kvrm.linux.layout import BILLION, DOUBLEWORD, RLIMIT, WORD
+from kvrm.linux.layout import BILLION, RLIMIT, WORD
 from kvrm.linux.outcome import Exited, Finish, deadlock
 
 if TYPE_CHECKING:
@@ -187,16 +187,6 @@ def getrusage(process: Process, who: int, buffer: int) -> int:
     return 0
 
 
-def getpriority(process: Process, which: int, who: int) -> int:
-    """Priority 0, as the kernel returns it."""
-    return 20
-
-
-def setpriority(process: Process, which: int, who: int, priority: int) -> int:
-    """Nothing to do: there is only one process."""
-    return 0
-
-
 def set_robust_list(process: Process, head: int, length: int) -> int:
     """List of locks to release at the end: nobody would see it."""
     if length != 24:
@@ -237,36 +227,6 @@ def nothing(process: Process) -> int:
     return 0
 
 
-def sched_yield(process: Process) -> int:
-    """Nobody else to run."""
-    return 0
-
-
-def sched_getaffinity(process: Process, pid: int, size: int, mask: int) -> int:
-    """One processor."""
-    _own(process, pid)
-    if size < 8 or size % 8:
-        raise Failure(Errno.EINVAL)
-    process.memory.write(mask, DOUBLEWORD.pack(1))
-    return 8
-
-
-def sched_setaffinity(process: Process, pid: int, size: int, mask: int) -> int:
-    """Run on the one processor."""
-    _own(process, pid)
-    if size and not process.memory.read(mask, 1)[0] & 1:
-        raise Failure(Errno.EINVAL)
-    return 0
-
-
-def getcpu(process: Process, cpu: int, node: int, cache: int) -> int:
-    """Processor 0."""
-    for pointer in (cpu, node):
-        if pointer:
-            process.memory.write(pointer, WORD.pack(0))
-    return 0
-
-
 def personality(process: Process, persona: int) -> int:
     """Execution domain; returns the old one."""
     old = process.personality
@@ -283,13 +243,6 @@ def getrandom(process: Process, buffer: int, count: int, flags: int) -> int:
     for done in range(0, count, _RANDOM_BLOCK):
         process.memory.write(buffer + done, process.random_bytes(min(_RANDOM_BLOCK, count - done)))
     return count
-
-
-def membarrier(process: Process, command: int, flags: int, cpu: int) -> int:
-    """Memory barriers on all threads: there is one."""
-    if flags or command < 0:
-        raise Failure(Errno.EINVAL)
-    return 0x1FF if command == 0 else 0
 
 
 def socket(process: Process, family: int, kind: int, protocol: int) -> int:
