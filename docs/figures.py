@@ -98,7 +98,7 @@ def chart(name: str) -> Chart:
 
 
 def _bar(cell: str) -> list[float]:
-    """A cell's number, and behind it, "(A to B)", from where to where it is; "A to B" alone is none."""
+    """A cell's number, and its range after it, "(A to B)"; "A to B" alone is no number."""
     number, _, around = cell.partition("(")
     if " to " in number:
         return []

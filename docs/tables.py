@@ -82,27 +82,27 @@ def _mean(result: Result, rate: str, peer: str) -> float:
 
 
 def programs() -> Iterator[str]:
-    """Instructions a second of whole processes, in the steady state and in the first second."""
+    """Instructions a second of whole processes, without start-up, and in the first second."""
     result = newest("programs", engine="default")
     rows = []
     for p in result["programs"]:
         whole, steady = (
             {peer: p[rate][peer]["wall"] for peer in PEERS} for rate in ("whole_ips", "steady_ips")
         )
-        first = {peer: p["first_second"][peer]["retired"] for peer in ("kvrm", "qemu")}
-        rows.append((p["name"], _speeds(whole), _speeds(steady), *(number(n / M) for n in first.values())))
-    means = {
-        rate: {peer: _mean(result, rate, peer) for peer in PEERS} for rate in ("whole_ips", "steady_ips")
-    }
-    rows.append(("geometric mean", _speeds(means["whole_ips"]), _speeds(means["steady_ips"]), "", ""))
-    titles = ["M instructions a second", "whole process: KVRM", "QEMU", "native", "KVRM over QEMU"]
-    titles += ["steady: KVRM", "QEMU", "native", "KVRM over QEMU", "first second: KVRM", "QEMU"]
-    yield from table(titles, [[name, *whole, *steady, *first] for name, whole, steady, *first in rows])
+        first = (number(p["first_second"][peer]["retired"] / M) for peer in ("kvrm", "qemu"))
+        rows.append((p["name"], *_speeds(whole, steady), *first))
+    whole, steady = (
+        {peer: _mean(result, rate, peer) for peer in PEERS} for rate in ("whole_ips", "steady_ips")
+    )
+    rows.append(("mean", *_speeds(whole, steady), "", ""))
+    titles = ["M a second", *PEERS.values(), "KVRM over QEMU", "steady", "first second: KVRM", "QEMU"]
+    yield from table(titles, rows)
     yield from result.source
 
 
-def _speeds(rates: dict[str, float]) -> list[str]:
-    return [*(number(rates[peer] / M) for peer in PEERS), f"{rates['kvrm'] / rates['qemu']:.2f}"]
+def _speeds(whole: dict[str, float], steady: dict[str, float]) -> list[str]:
+    gains = (rates["kvrm"] / rates["qemu"] for rates in (whole, steady))
+    return [*(number(whole[peer] / M) for peer in PEERS), *(f"{gain:.2f}" for gain in gains)]
 
 
 def real() -> Iterator[str]:
@@ -216,7 +216,8 @@ def parser() -> Iterator[str]:
             )
         )
     titles = ["records of each lane", "G instructions a second in the kernel", "records a second"]
-    yield from table([*titles, "QEMU, 16 cores", "KVRM over QEMU", "bytes of device memory a lane"], rows)
+    qemu = f"QEMU on {results[0]['qemu_cores']} cores"
+    yield from table([*titles, qemu, "KVRM over QEMU", "bytes of device memory a lane"], rows)
     for r in results:
         yield from r.source
 

@@ -67,6 +67,8 @@ PROBES = [
     Probe("offsets"),
     Probe("offsets", writable=True),
     Probe("signals"),
+    Probe("clocks"),
+    Probe("timers"),
 ]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+INT_MAX: Final = (1 << 31) - 1
 PATH_MAX: Final = 4096
 NAME_MAX: Final = 255
 IOV_MAX: Final = 1024
@@ -238,6 +239,13 @@ CLOCK_TAI: Final = 11
 TIMER_ABSTIME: Final = 1
 CLOCK_TICKS: Final = 100
 """Units of times(2) in a second (AT_CLKTCK)."""
+
+# linux/time.h
+ITIMER_REAL: Final = 0
+SIGEV_SIGNAL: Final = 0
+SIGEV_NONE: Final = 1
+SIGEV_THREAD: Final = 2
+SIGEV_THREAD_ID: Final = 4
 
 # asm-generic/resource.h
 RLIMIT_CPU: Final = 0

@@ -104,7 +104,6 @@ SIMPLE: dict[str, list[Op]] = {
     ],
     "clocks": [
         *(("clock_gettime", clock, scratch(16 * clock)) for clock in range(13)),
-        ("clock_gettime", -1, scratch()),
         ("clock_getres", 1, scratch(300)),
         ("clock_getres", 10, scratch(300)),
         ("gettimeofday", scratch(320), scratch(340)),
@@ -247,6 +246,7 @@ NOT_RESIDENT: list[Op] = [
     ("getrandom", scratch(), 5000, 0),
     ("rt_sigaction", 9, scratch(), 0, 8),
     ("umask", 0o77),
+    ("clock_gettime", -6, scratch()),
     ("prctl", 15, scratch()),
     ("kill", 0, 15),
     ("sysinfo", scratch()),

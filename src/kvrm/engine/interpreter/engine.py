@@ -367,7 +367,7 @@ class Interpreter:
                 if self._skipping is not None:
                     self._skipping.forget(page)
 
-    # -- a page's slots once more: loops that are skipped run their last turns there -------------------------
+    # -- a page's slots once more: skipped loops run their last iterations there -----------------------------
     def slot_at(self, pc: int) -> int | None:
         """Host address of the slot of an address; None if its page is not predecoded."""
         base = self._slots.get(pc >> 12)

@@ -1,7 +1,7 @@
 """Flags between the blocks of a region: after a comparison its operands are kept, not what they say.
 
-The operands of `cmp` are mostly registers that live on anyway; the flags that a loop leaves with every turn
-are then computed only where the region ends.
+The operands of `cmp` are mostly registers that live on anyway; the flags that a loop leaves with every
+iteration are then computed only where the region ends.
 """
 
 from __future__ import annotations

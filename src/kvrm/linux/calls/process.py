@@ -8,7 +8,8 @@ from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
 from kvrm.linux.layout import BILLION, RLIMIT, WORD
-from kvrm.linux.outcome import Exited, Finish, deadlock
+from kvrm.linux.outcome import Exited, Finish
+from kvrm.linux.waiting import wait_until
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -213,12 +214,12 @@ def futex(
                 raise Failure(Errno.EAGAIN)
         case _:
             raise Failure(Errno.ENOSYS)
-    if not timeout:
-        deadlock("a futex that no other thread can wake")
-    limit = process.timespec(timeout)
-    if command == abi.FUTEX_WAIT_BITSET:
-        limit -= process.realtime if operation & abi.FUTEX_CLOCK_REALTIME else process.uptime
-    process.sleep(limit)
+    limit = None
+    if timeout:
+        limit = process.timespec(timeout) + process.uptime
+        if command == abi.FUTEX_WAIT_BITSET:
+            limit -= process.realtime if operation & abi.FUTEX_CLOCK_REALTIME else process.uptime
+    wait_until(process, limit, "a futex that no other thread can wake")
     raise Failure(Errno.ETIMEDOUT)
 
 

@@ -125,7 +125,7 @@ class OpenFile:
         """The POLL* events that hold now."""
         return abi.POLLIN | abi.POLLOUT | abi.POLLRDNORM | abi.POLLWRNORM
 
-    def closed(self) -> None:
+    def closed(self, process: Process) -> None:
         """The last descriptor that referred to it was closed."""
 
 

@@ -1,4 +1,4 @@
-"""Structured control flow for the functions that skip turns, and what each target has of its own."""
+"""Structured control flow for the functions that skip iterations, and what each target has of its own."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Code:
     def loop(self, condition: Callable[[], ir.Value]) -> Iterator[ir.Block]:
         """While a condition holds; gives the block behind it, to leave by."""
         e = self.e
-        test, body, done = (e.append_basic_block(name) for name in ("test", "turn", "done"))
+        test, body, done = (e.append_basic_block(name) for name in ("test", "iteration", "done"))
         e.branch(test)
         e.position_at_end(test)
         e.cbranch(condition(), body, done)

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
+from kvrm.linux.clock import EPOCH
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.process import EPOCH
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS

@@ -166,7 +166,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job)
+            here = not self._changes_code(job) and not self._has_timers(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
@@ -197,6 +197,10 @@ class CudaLanes(Lanes):
             )
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
+
+    def _has_timers(self, job: Job) -> bool:
+        """Whether signals come to the lanes at counts of instructions, at which only the CPU stops."""
+        return self._machine._process is not None and job.snapshot.process.due is not None
 
     def _changes_code(self, job: Job) -> bool:
         """Whether lanes begin with code of their own."""
