@@ -66,28 +66,39 @@ static void policies(void) {
     CALL(sched_yield, 0);
 }
 
+/* The nice value that the probe was started with; others are counted from it. */
+static int first;
+
+static long priority(int which, int who) {
+    long found = syscall(SYS_getpriority, which, who);
+    return found < 0 ? -1 : found + first;
+}
+
+static long set_priority(int which, int who, int nice) { return syscall(SYS_setpriority, which, who, first + nice); }
+
 static void nice_values(void) {
-    CALL(getpriority, PRIO_PROCESS, 0);
-    CALL(setpriority, PRIO_PROCESS, 0, -5);
-    CALL(setpriority, PRIO_PROCESS, 0, 0);
-    CALL(setpriority, PRIO_PROCESS, getpid(), 5);
-    CALL(getpriority, PRIO_PROCESS, getpid());
-    CALL(setpriority, PRIO_PROCESS, 0, 4);
-    CALL(getpriority, PRIO_PGRP, 0);
-    CALL(setpriority, PRIO_PGRP, 0, 6);
-    CALL(getpriority, PRIO_PROCESS, 0);
-    CALL(getpriority, PRIO_USER, NOBODY);
-    CALL(setpriority, PRIO_USER, NOBODY, 7);
-    CALL(getpriority, 3, 0);
-    CALL(getpriority, -1, 0);
-    CALL(setpriority, 3, 0, 0);
-    CALL(getpriority, PRIO_PROCESS, NOBODY);
-    CALL(getpriority, PRIO_PROCESS, -1);
-    CALL(getpriority, PRIO_PGRP, NOBODY);
-    CALL(setpriority, PRIO_PROCESS, NOBODY, 0);
-    CALL(setpriority, PRIO_PGRP, NOBODY, 0);
-    CALL(setpriority, PRIO_PROCESS, 1, 0);
-    CALL(setpriority, PRIO_PROCESS, 0, 100);
+    first = 20 - syscall(SYS_getpriority, PRIO_PROCESS, 0);
+    TRY(priority(PRIO_PROCESS, 0));
+    TRY(set_priority(PRIO_PROCESS, 0, -5));
+    TRY(set_priority(PRIO_PROCESS, 0, 0));
+    TRY(set_priority(PRIO_PROCESS, getpid(), 5));
+    TRY(priority(PRIO_PROCESS, getpid()));
+    TRY(set_priority(PRIO_PROCESS, 0, 4));
+    TRY(priority(PRIO_PGRP, 0));
+    TRY(set_priority(PRIO_PGRP, 0, 6));
+    TRY(priority(PRIO_PROCESS, 0));
+    TRY(priority(PRIO_USER, NOBODY));
+    TRY(set_priority(PRIO_USER, NOBODY, 7));
+    TRY(priority(3, 0));
+    TRY(priority(-1, 0));
+    TRY(set_priority(3, 0, 0));
+    TRY(priority(PRIO_PROCESS, NOBODY));
+    TRY(priority(PRIO_PROCESS, -1));
+    TRY(priority(PRIO_PGRP, NOBODY));
+    TRY(set_priority(PRIO_PROCESS, NOBODY, 0));
+    TRY(set_priority(PRIO_PGRP, NOBODY, 0));
+    TRY(set_priority(PRIO_PROCESS, 1, 0));
+    TRY(set_priority(PRIO_PROCESS, 0, 100));
     CALL(getpriority, PRIO_PROCESS, 0);
     ASK("nice(1)", nice(1));
     ASK("nice(-1)", nice(-1));
