@@ -47,6 +47,8 @@ PROBES = [
         },
     ),
     Probe("memory"),
+    Probe("prctl"),
+    Probe("scheduling"),
     Probe("paths"),
     Probe(
         "paths",
