@@ -97,7 +97,7 @@ OBJDUMP: dict[str, Rule] = {
         lambda d, *_: d.definition.key == "msr_spsel" and d.CRm > 1
     ),
     "the manual prefers ORR where MOVZ could make the immediate, also for SP, which MOVZ cannot write": (
-        lambda d, mine, other: d.Rd == 31 and prefers_orr(d, mine, other)
+        lambda d, mine, other: prefers_orr(d, mine, other) and d.Rd == 31
     ),
     "objdump does not know BRB": lambda d, mine, other: mine.startswith("brb ") and UNNAMED.match(other),
 }

@@ -48,7 +48,6 @@ class LazyFlags:
         e.store(_c(SUB64 if pair[0].width == 64 else SUB32), self._kind)
 
     def load(self) -> list[ir.Value]:
-        """The facets."""
         e = self._e
         kind, x, y = (e.load(slot, typ=I64) for slot in (self._kind, self._x, self._y))
         kept = [e.load(slot, typ=I64) for slot in self._facets]

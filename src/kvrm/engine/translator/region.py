@@ -61,7 +61,6 @@ class Region:
 
     @property
     def size(self) -> int:
-        """Instructions."""
         return sum(len(b.words) for b in self.blocks.values())
 
     @property

@@ -30,7 +30,8 @@ from kvrm.machine import state as layout
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
 
 UNROLLED = 48
-"""Instructions of a simple loop that run between two looks at pages and budget."""
+"""Instructions of a simple loop that run between two looks at pages and budget. More make the check cheaper
+for each iteration and its failure likelier: it takes the budget of all, and pages that allow all accesses."""
 
 
 def _c(value: int) -> ir.Constant:
@@ -336,7 +337,6 @@ class RegionStage(Context):
     # -- the machine -----------------------------------------------------------------------------------------
     @property
     def pc(self) -> Bits:
-        """Known."""
         return bits(64, self._pc)
 
     @property
@@ -373,19 +373,15 @@ class RegionStage(Context):
         self._registers.set_v(int(r), value)
 
     def read_flags(self) -> Flags:
-        """The flags' values."""
         return self._registers.flags
 
     def write_flags(self, nzcv: Flags) -> None:
-        """The flags' new values."""
         self._registers.flags = nzcv
 
     def read_system(self, register: System) -> Bits:
-        """From the state."""
         return self._wrap(self.e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
 
     def write_system(self, register: System, value: Bits) -> None:
-        """To the state."""
         self.e.store_at(self.value(value), self.state, layout.SYSTEM_OFFSET + 8 * register)
 
     # -- memory ----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Names of system registers and system instructions, for the disassembler (Arm ARM C5, D19: the A profile's).
 
 Each line of the table is ``op0 op1 CRn CRm: names``, the names in the order of op2, `-` for none. With an
-op2 and a step behind CRm, it is a numbered series that goes on every `step` encodings. A trailing `<` marks
+op2 and a step after CRm, it is a numbered series that goes on every `step` encodings. A trailing `<` marks
 what can only be read, `>` what can only be written, `read/write` two names of one encoding. Of system
 instructions, `=` marks those without a register: they have that name only if Rt is 31.
 """

@@ -36,7 +36,6 @@ class Affine:
 
     @property
     def sums(self) -> Sums:
-        """The stage."""
         return self.iteration.sums
 
     def kept(self, value: Value) -> bool:

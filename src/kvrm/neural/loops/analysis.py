@@ -120,7 +120,7 @@ class _Analysis:
         return Effect.FILL
 
     def _require_steady(self) -> None:
-        """Stores to one place: only the last matters, but a load would have to see the one before it."""
+        """Stores to one address: only the last matters, but a load would have to see the one before it."""
         if len(self.stores) < len(self.iteration.accesses):
             raise Unsuitable("loads beside stores to one place")
 

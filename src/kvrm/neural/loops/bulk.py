@@ -23,7 +23,7 @@ class Bulk:
     """Functions `(state, site, iterations)` that have the effect of at most that many, and say of how many.
 
     Where that is 0 nothing has happened. Streams have their addresses and steps, and are permitted for all
-    these iterations and one more; a search looks at permissions itself.
+    these iterations and one more; a search checks permissions itself.
     """
 
     def __init__(self, module: ir.Module, code: type[Code], form: ir.Function) -> None:
@@ -99,7 +99,7 @@ class Bulk:
         return place, k.word(stream, plan.STREAM_STEP)
 
     def _span(self, k: Code, stream: ir.Value, iterations: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The first byte of a stream in iterations 0 to `iterations`, and the one behind the last."""
+        """The first byte of a stream in iterations 0 to `iterations`, and the one after the last."""
         e = k.e
         address, step = k.word(stream, plan.STREAM_ADDRESS), k.word(stream, plan.STREAM_STEP)
         travel = e.mul(iterations, step)

@@ -79,7 +79,7 @@ class Copy:
     """Bytes of one stream go to another: those `source_offset` after its address to those at the other's.
 
     `block` bytes an iteration, without gaps. `ascending` and `descending` say in which order an iteration
-    stores them: where it goes that way from iteration to iteration too, a target that is behind the source
+    stores them: where it goes that way from iteration to iteration too, a target above the source
     may overlap it.
     """
 
@@ -104,7 +104,7 @@ class Search:
 
 # -- loaded values -------------------------------------------------------------------------------------------
 def loaded_of(atom: Atom) -> Loaded | None:
-    """The load behind an atom, whole or in part, extended or not."""
+    """The load that an atom comes from, whole or in part, extended or not."""
     inner, is_signed = atom, False
     if atom.kind in ("zext", "sext"):
         whole = atom.args[0]

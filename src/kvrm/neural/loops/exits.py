@@ -62,7 +62,7 @@ def flipped(c: Comparison) -> Comparison:
 
 
 def comparison_of(sums: Sums, holds: Value) -> Comparison:
-    """The comparison behind a bit. Raises Unsuitable."""
+    """The comparison that gives a bit. Raises Unsuitable."""
     if isinstance(holds, int):
         raise Unsuitable("a branch that is always or never taken")
     for left, right in _candidates(holds):

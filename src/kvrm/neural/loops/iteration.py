@@ -68,7 +68,6 @@ class Symbolic(Context):
 
     @property
     def pc(self) -> Bits:
-        """The address."""
         return bits(64, self._pc)
 
     @property
@@ -94,7 +93,6 @@ class Symbolic(Context):
         return s.bits(n, s.trunc(n, value))
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
-        """Noted."""
         if (i := self._register(r, sp)) is not None:
             self.iteration.x[i] = _plain(value)
 
@@ -105,7 +103,6 @@ class Symbolic(Context):
         return s.bits(n, s.trunc(n, value))
 
     def write_v(self, r: Bits, value: Bits) -> None:
-        """Noted."""
         self.iteration.v[int(r)] = _plain(value.zext(128))
 
     def read_flags(self) -> Flags:
@@ -114,7 +111,6 @@ class Symbolic(Context):
         return n, z, c, v
 
     def write_flags(self, nzcv: Flags) -> None:
-        """Noted."""
         self.iteration.flags = [_plain(f) for f in nzcv]
 
     def read_memory(self, address: Bits, n: int) -> Bits:
@@ -125,7 +121,6 @@ class Symbolic(Context):
         return s.bits(n, value)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Noted."""
         if condition is not None:
             raise Unsuitable("a conditional store")
         self.iteration.accesses.append(Access(True, _plain(address), value.width // 8, _plain(value)))
@@ -135,11 +130,9 @@ class Symbolic(Context):
         raise Unsuitable("an access that must be aligned")
 
     def read_system(self, register: System) -> Bits:
-        """Not followed."""
         raise Unsuitable("a system register")
 
     def write_system(self, register: System, value: Bits) -> None:
-        """Not followed."""
         raise Unsuitable("a system register")
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:

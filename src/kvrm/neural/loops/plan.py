@@ -31,7 +31,7 @@ PERIOD = WORD * 21
 """Bytes after which a fill repeats, if it leaves no gaps; else 0. `BUFFER` is where the bytes are."""
 BUFFER = WORD * 22
 UNDECODED, PC, CLASS_WORD = (WORD * i for i in range(23, 26))
-"""What the slot in the loop's own page has where nobody skips: handler, address, execution class."""
+"""What the slot in the loop's own page has without skipping: handler, address, execution class."""
 MOVE, FIND = WORD * 26, WORD * 27
 """Addresses of the C library's memmove and memchr, for the CPU."""
 LENGTH = WORD * 28

@@ -38,7 +38,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an access is: the number of its stream, and how many bytes behind its address."""
+    """Where an access is: the number of its stream, and how many bytes after its address."""
 
     stream: int
     offset: int
