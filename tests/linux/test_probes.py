@@ -47,6 +47,8 @@ PROBES = [
         },
     ),
     Probe("memory"),
+    Probe("prctl"),
+    Probe("scheduling"),
     Probe("paths"),
     Probe(
         "paths",
@@ -67,6 +69,8 @@ PROBES = [
     Probe("signals"),
     Probe("clocks"),
     Probe("timers"),
+    Probe("events"),
+    Probe("epoll"),
 ]
 
 

@@ -15,6 +15,9 @@ from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
+from kvrm.linux.calls.numa import NO_POLICY
+from kvrm.linux.calls.prctl import Controls
+from kvrm.linux.calls.sched import Scheduling
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
@@ -100,6 +103,8 @@ class Process:
         self.limits: dict[int, tuple[int, int]] = {}
         self.heap_start = self.heap_end = 0
         self.locks_future = False
+        self.controls, self.scheduling = Controls(), Scheduling()
+        self.memory_policy, self.barriers = NO_POLICY, 0
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()

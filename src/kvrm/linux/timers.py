@@ -5,8 +5,6 @@ runs the process stops and has `Timers.expire` called. A timer fires once and th
 signal is taken or its descriptor read: only then are the expiries in between counted.
 """
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final

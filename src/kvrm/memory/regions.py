@@ -59,7 +59,7 @@ class Region:
 
     @property
     def limit(self) -> int:
-        """The first address whose page nothing is behind, because a file has ended; else `end`."""
+        """The first address whose page has no contents, because the file has ended; else `end`."""
         if self.backing is None or not self.backing.ends:
             return self.end
         return min(self.end, max(self.start, self.start + self.backing.length - self.offset))

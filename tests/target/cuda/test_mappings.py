@@ -364,12 +364,15 @@ def test_lanes_that_want_the_same_page_at_the_same_time(calls: Path, place: str,
     rng, texts = random.Random(3), []
     for _ in range(32 if place == "host" else 1024):
         ops = list(OPEN)
-        for turn in range(20):
+        for iteration in range(20):
             fd, offset = rng.choice([TEXT, TEXT, TEXT, PAGES]), rng.choice([0, 0, 0, PAGE])
             of_this = of_file(fd, 2 * PAGE, READ | WRITE, offset=offset)
             ops.append(rng.choice([of_this, of_this, of_this, mapping(2 * PAGE)]))
-            ops += [(name, at(4 * turn, PAGE // 2), value) for name, value in (("load", 0), ("store", turn))]
-            ops.append(("munmap", at(4 * turn), 2 * PAGE))
+            ops += [
+                (name, at(4 * iteration, PAGE // 2), value)
+                for name, value in (("load", 0), ("store", iteration))
+            ]
+            ops.append(("munmap", at(4 * iteration), 2 * PAGE))
         texts.append(ops)
     lanes(calls, *texts)
     assert not away or place == "gpu"

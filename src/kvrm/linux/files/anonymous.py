@@ -1,7 +1,5 @@
 """Open files that no name leads to and that all share one inode: eventfd, epoll, timerfd and their like."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """epoll: files that are watched, and a list of those that may be ready (fs/eventpoll.c)."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final

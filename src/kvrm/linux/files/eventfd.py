@@ -1,7 +1,5 @@
 """eventfd: a counter that writes add to and reads take from."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final

@@ -1,7 +1,5 @@
 """Open file descriptions: what a descriptor refers to, with its offset and status flags."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """signalfd: pending signals that are read."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

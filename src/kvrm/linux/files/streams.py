@@ -1,7 +1,5 @@
 """Standard streams and pipes."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """timerfd: a timer whose expiries are read."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

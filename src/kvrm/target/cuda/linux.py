@@ -55,6 +55,12 @@ def _set_robust_list(c: Call) -> None:
     c.ret(0)
 
 
+def _set_tid_address(c: Call) -> None:
+    c.require_room_in_log()
+    c.log(NUMBERS["set_tid_address"], c.fixed(Fixed.PID))
+    c.ret(c.fixed(Fixed.PID))
+
+
 def _futex(c: Call) -> None:
     command = c.e.and_(c.x(1, "u"), const(~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)))
     c.fail_if(c.has(c.x(0), 3), Errno.EINVAL)
@@ -281,7 +287,7 @@ CALLS: Mapping[int, Build] = {
         "sched_yield": _number(0),
         "sendfile": linux_files.sendfile,
         "set_robust_list": _set_robust_list,
-        "set_tid_address": _fixed(Fixed.PID),
+        "set_tid_address": _set_tid_address,
         "uname": _uname,
         "write": linux_files.write,
         "writev": linux_files.writev,
