@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
-from kvrm.linux.layout import BILLION, RLIMIT, WORD
+from kvrm.linux.layout import BILLION, WORD
 from kvrm.linux.outcome import Exited, Finish
 from kvrm.linux.waiting import wait_until
 
@@ -140,51 +140,6 @@ def sysinfo(process: Process, buffer: int) -> int:
     """Uptime and memory of the machine."""
     free = max(0, MEMORY_BYTES - process.memory.private_bytes)
     process.memory.write(buffer, layout.sysinfo(process.uptime // BILLION, MEMORY_BYTES, free, 1))
-    return 0
-
-
-def getrlimit(process: Process, resource: int, pointer: int) -> int:
-    """A resource limit."""
-    _resource(resource)
-    process.memory.write(pointer, RLIMIT.pack(*process.limit(resource)))
-    return 0
-
-
-def setrlimit(process: Process, resource: int, pointer: int) -> int:
-    """Set a resource limit; only that of descriptors has an effect."""
-    _resource(resource)
-    soft, hard = RLIMIT.unpack(process.memory.read(pointer, RLIMIT.size))
-    if soft > hard:
-        raise Failure(Errno.EINVAL)
-    if hard > process.limit(resource)[1]:
-        raise Failure(Errno.EPERM)
-    process.limits[resource] = (soft, hard)
-    return 0
-
-
-def prlimit64(process: Process, pid: int, resource: int, new: int, old: int) -> int:
-    """Get and set a resource limit of the own process."""
-    _own(process, pid)
-    _resource(resource)
-    before = process.limit(resource)
-    if new:
-        setrlimit(process, resource, new)
-    if old:
-        process.memory.write(old, RLIMIT.pack(*before))
-    return 0
-
-
-def _resource(resource: int) -> None:
-    if resource >= abi.RLIM_NLIMITS:
-        raise Failure(Errno.EINVAL)
-
-
-def getrusage(process: Process, who: int, buffer: int) -> int:
-    """Time and memory used: a nanosecond for each instruction."""
-    if who not in (0, 1, -1):
-        raise Failure(Errno.EINVAL)
-    used = 0 if who == -1 else process.retired
-    process.memory.write(buffer, layout.rusage(used, process.memory.private_bytes >> 10))
     return 0
 
 

@@ -248,7 +248,6 @@ class DeviceLanes:
         return mapped, read, write, mapped and past
 
     def state(self, lane: int) -> Words:
-        """All words of one lane."""
         block = np.empty((LANE_WORDS, GROUP), np.uint64)
         self.states.read(block, lane // GROUP * block.nbytes)
         return np.ascontiguousarray(block[:, lane % GROUP])
@@ -275,7 +274,7 @@ class DeviceLanes:
         self._code.kernels[name].launch(self._blocks, THREADS, [self._params.address, *arguments])
 
     def _room_for(self, size: int) -> Buffer:
-        """A buffer of at least so many bytes, the same each time if it is large enough."""
+        """A buffer of at least that many bytes, the same each time if it is large enough."""
         if self._rows.size < size:
             self._rows = self._gpu.allocate(size)
         return self._rows
@@ -295,5 +294,5 @@ class DeviceLanes:
 
 
 def _by_words(name: str, address: int, length: int) -> str:
-    """The kernel that copies so many bytes at an address."""
+    """The kernel that copies that many bytes at an address."""
     return name if (address | length) & 7 else f"{name}_words"

@@ -7,7 +7,7 @@ permitted or not; a lane for which the pool has no page left stops before it beg
 `begin(params, words, _, _)` gives each lane the words in `words`; `put_column(params, offset, _, column)` one
 word of the lane at that offset, and `get_column` reads it back.
 `outcome(params, reasons, retired, pcs)` tells how lanes stopped, in arrays of bytes, words and words.
-`outputs(params, stream, places, bytes)` copies what each lane wrote to a stream (0: stdout) to its place.
+`outputs(params, stream, places, bytes)` copies what each lane wrote to a stream (0: stdout) to its address.
 `ready(params, addresses, count, _)`, if the module has it, makes copies of pages for all lanes.
 """
 
