@@ -33,7 +33,7 @@ def send(process: Process, info: Info, *, shared: bool = True) -> None:
 
 
 def pending_room(process: Process) -> int:
-    """How many more signals may wait (RLIMIT_SIGPENDING); each POSIX timer has taken the place of one."""
+    """How many more signals may wait (RLIMIT_SIGPENDING); each POSIX timer takes one of that number."""
     used = process.signals.queued + len(process.timers.posix)
     return process.limit(abi.RLIMIT_SIGPENDING)[0] - used
 

@@ -82,7 +82,7 @@ def dup3(process: Process, old: int, new: int, flags: int) -> int:
 
 
 def fcntl(process: Process, fd: int, command: int, argument: int) -> int:
-    """Descriptor and status flags; locks always succeed, as nobody else holds any."""
+    """Descriptor and status flags; locks always succeed, as no other process holds any."""
     file = process.file(fd)
     match command:
         case abi.F_DUPFD | abi.F_DUPFD_CLOEXEC:

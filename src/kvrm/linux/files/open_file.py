@@ -65,7 +65,7 @@ class OpenFile:
 
     @property
     def waits(self) -> bool:
-        """Whether a read may have to wait for somebody."""
+        """Whether a read may have to wait."""
         return False
 
     def relink(self, copies: FileCopies) -> None:
