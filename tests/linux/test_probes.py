@@ -70,6 +70,8 @@ PROBES = [
     Probe("signals"),
     Probe("clocks"),
     Probe("timers"),
+    Probe("events"),
+    Probe("epoll"),
 ]
 
 

@@ -28,7 +28,7 @@ def send(process: Process, info: Info, *, shared: bool = True) -> None:
         act(process, info)
         return
     room = pending_room(process) > 0
-    if not (signals.shared if shared else signals.own).add(info, room):
+    if not signals.keep(info, shared, room):
         raise Failure(Errno.EAGAIN)
 
 

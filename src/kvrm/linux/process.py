@@ -332,6 +332,8 @@ class Process:
         del self.descriptors[fd]
         if all(other.file is not file for other in self.descriptors.values()):
             file.closed(self)
+            if file.queue is not None:
+                file.queue.release(file)
 
     # Snapshots
 

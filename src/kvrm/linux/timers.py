@@ -112,7 +112,7 @@ class PosixTimer(Timer):
             # one that is ignored is sent again when it no longer is, if the timer is periodic
             act(process, self._info(0))
         elif not self.waits(process):
-            (signals.own if self.to_thread else signals.shared).add(self._info(0), True)
+            signals.keep(self._info(0), not self.to_thread, True)
 
     def waits(self, process: Process) -> bool:
         """Whether its signal is pending."""
