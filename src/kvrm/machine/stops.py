@@ -51,12 +51,16 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
     signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
-    why = "not allowed" if f.mapped else "nothing is mapped there"
-    if isinstance(f, AlignmentFault):
-        why = "not aligned"
-    message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
     fault = Fault(f.address, f.kind, f.mapped)
+    message = _fault_message(fault, pc, signal)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
+
+
+def _fault_message(fault: Fault, pc: int, signal: int) -> str:
+    why = "not allowed" if fault.mapped else "nothing is mapped there"
+    if signal == SIGBUS:
+        why = "not aligned"
+    return f"{fault.kind.name.lower()} of {fault.address:#x} at pc {pc:#x}: {why}"
 
 
 def explain_end(over: Any) -> Fields:
@@ -64,10 +68,33 @@ def explain_end(over: Any) -> Fields:
     from kvrm.linux import Exited, Killed
 
     if isinstance(over, Exited):
-        return {"stop": Stop.EXIT, "exit_code": over.code, "message": f"exit code {over.code}"}
+        return {"stop": Stop.EXIT, "exit_code": over.code, "message": _exit_message(over.code)}
     if isinstance(over, Killed):
-        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": f"ended by signal {over.signal}"}
+        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": _signal_message(over.signal)}
     return {"stop": Stop.SYSCALL, "message": over.reason}
+
+
+def _exit_message(code: int) -> str:
+    return f"exit code {code}"
+
+
+def _signal_message(signal: int) -> str:
+    return f"ended by signal {signal}"
+
+
+def message_of(stop: Stop, pc: int, exit_code: int, signal: int, fault: Fault | None) -> str:
+    """The message of a Result with these fields; without the word or the system call, where it has them."""
+    if fault is not None:
+        return _fault_message(fault, pc, signal)
+    match stop:
+        case Stop.EXIT:
+            return _exit_message(exit_code)
+        case Stop.SIGNAL:
+            return _signal_message(signal)
+        case Stop.BREAKPOINT:
+            return str(breakpoint_at(pc)["message"])
+    simple = {end["stop"]: str(end["message"]) for end in (BUDGET, CANCELLED, OUT_OF_MEMORY)}
+    return simple.get(stop, f"{stop.value} at pc {pc:#x}")
 
 
 def assembly(word: int | None, pc: int) -> str:

@@ -58,6 +58,7 @@ def mmap(c: Call) -> None:
     start = e.sub(end, length)
     c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
     c.show(start, end, e.or_(e.and_(prot, const(Prot.R | Prot.W)), const(MAP)), content, size)
+    _note_code(c)
     c.put(Word.LOWEST, start)
     c.put(Word.FILE_ROOM, e.sub(room, size))
     c.log(NUMBERS["mmap"], start, *(c.x(i) for i in range(4)), file, c.x(5))
@@ -117,8 +118,14 @@ def mprotect(c: Call) -> None:
     c.require_room_in_log()
     c.refuse_if(c.has(c.examine(start, end), SOME_HOLE | SOME_CODE))
     c.change(start, end, c.e.or_(c.e.and_(c.x(2), const(Prot.R | Prot.W)), const(MAP | KEEP)))
+    _note_code(c)
     c.log(NUMBERS["mprotect"], const(0))
     c.ret(0)
+
+
+def _note_code(c: Call) -> None:
+    """Memory that the call makes executable is only read here: a lane that jumps there goes to the CPU."""
+    c.put(Word.HAS_CODE, c.e.or_(c.get(Word.HAS_CODE), c.e.and_(c.x(2), const(Prot.X))))
 
 
 def madvise(c: Call) -> None:

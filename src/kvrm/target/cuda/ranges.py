@@ -31,7 +31,7 @@ from kvrm.target.cuda.memory import (
     Access,
     local_words,
 )
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
 SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED = (1 << i for i in range(5))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
@@ -208,8 +208,7 @@ def _range_function(
     fn.attributes.add("noinline")
     e = Emitter(fn.append_basic_block("entry"))
     t = Thread(e, fn.args[0])
-    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
-    return fn, e, t, Access(e, root, pointer(e, t.table), t.lane)
+    return fn, e, t, t.access(e)
 
 
 @contextmanager
