@@ -38,54 +38,54 @@ def columns(*titles: str) -> dict[str, str]:
 
 FIGURES = {
     "networks-dispatch-right": Figure(
-        "networks.md", "Words with the right class", columns("right", "right of allocated words"), "%"
+        "networks/index.md", "Words with the right class", columns("right", "right of allocated words"), "%"
     ),
     "networks-dispatch-cost": Figure(
-        "networks.md", "Time for a word", columns("ns a word"), "ns", logarithmic=True
+        "networks/index.md", "Time for a word", columns("ns a word"), "ns", logarithmic=True
     ),
     "networks-loops-policies": Figure(
-        "networks-loops.md", "Loops of programs held out", columns("recall", "acceptance"), "%"
+        "networks/loops.md", "Loops of programs held out", columns("recall", "acceptance"), "%"
     ),
     "networks-loops-seeds": Figure(
-        "networks-loops.md",
+        "networks/loops.md",
         "Loops of programs held out, by seed",
         columns("recall, validation", "acceptance, validation", "recall, test", "acceptance, test"),
         "%",
     ),
     "networks-loops-cost": Figure(
-        "networks-loops.md", "CPU time for a loop", columns("us a loop"), "us", logarithmic=True
+        "networks/loops.md", "CPU time for a loop", columns("us a loop"), "us", logarithmic=True
     ),
     "networks-loops-skipped": Figure(
-        "networks-loops.md", "Instructions that the rule skips", columns("skipped by the rule"), "%"
+        "networks/loops.md", "Instructions that the rule skips", columns("skipped by the rule"), "%"
     ),
     "networks-loops-speed": Figure(
-        "networks-loops.md",
+        "networks/loops.md",
         "Times as fast as without a policy",
         {"rule, times as fast": "rule", "network": ""},
     ),
     "networks-memory-irregular": Figure(
-        "networks-memory.md",
+        "networks/memory.md",
         "Prefetches on irregular traces",
         columns("accuracy", "coverage", "in time"),
         "%",
     ),
     "networks-memory-gain": Figure(
-        "networks-memory.md",
+        "networks/memory.md",
         "Modelled time saved on irregular traces",
         columns("gain", "with inference"),
         "%",
         having="in time",
     ),
     "networks-patterns-found": Figure(
-        "networks-patterns.md",
+        "networks/patterns.md",
         "Known functions of C libraries that were left out",
         columns("rule", "table", "network", "random weights"),
     ),
     "networks-patterns-cost": Figure(
-        "networks-patterns.md", "Time for a function", columns("us a function"), "us", logarithmic=True
+        "networks/patterns.md", "Time for a function", columns("us a function"), "us", logarithmic=True
     ),
     "networks-patterns-builds": Figure(
-        "networks-patterns.md",
+        "networks/patterns.md",
         "Known functions found by a 100th of all checks, a compiler or flags left out",
         {"rule": "", "table, by a 100th": "table", "by a 100th": "network"},
     ),

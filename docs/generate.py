@@ -22,7 +22,7 @@ LEGEND = """
 - *Words* are the 32-bit words that definitions allocate, and their part of all 2^32.
 - An *encoding* is a row of a decode table in Arm's machine-readable edition of March 2026, which has all
   extensions up to then. It counts as defined if a definition has words of it; whether those are the right
-  ones, down to the last word, is what [the decoder run](proof.md) compares.
+  ones, down to the last word, is what [the decoder run](../measurements/correctness.md) compares.
 """
 LEFT_OUT = """
 ## Left out
@@ -106,7 +106,7 @@ def _order(d: Definition) -> tuple[str, str, int]:
     return d.source.split(":")[0], d.name, d.diagram.cube.value
 
 
-PAGES = {"instructions.md": instructions, "system-calls.md": markdown, **figures.PAGES}
+PAGES = {"use/instructions.md": instructions, "use/system-calls.md": markdown, **figures.PAGES}
 """Page name to the function that makes its text."""
 
 

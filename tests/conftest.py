@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cross
 import definition_coverage
 import device_on_host
 from cuda_tools import Away
@@ -19,6 +19,8 @@ from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_worker import Job
 from kvrm.target.cuda import runner
 from kvrm.target.cuda.leaving import Leaver
+from places import GUESTS, SUPPORT
+from ptx_tools import find_ptxas
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,13 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
         device_on_host.install(pytest.MonkeyPatch())
 
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-
-
 @pytest.fixture(scope="session")
 def examples() -> Path:
     """The directory of the carried guest programs."""
-    return REPOSITORY / "examples/guests/bin"
+    return GUESTS
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +48,12 @@ def qemu() -> str:
     if path is None:
         pytest.skip("qemu-aarch64 is missing (Debian package qemu-user)")
     return path
+
+
+@pytest.fixture(scope="session")
+def ptxas() -> str:
+    """NVIDIA's assembler."""
+    return find_ptxas()
 
 
 @pytest.fixture(scope="session")
@@ -85,23 +90,12 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Away:
 @pytest.fixture(scope="session")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program that does the calls that its input asks for."""
-    compiler = shutil.which("aarch64-linux-gnu-gcc")
-    if compiler is None:
-        pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
     program = tmp_path_factory.mktemp("cuda") / "calls"
-    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-mgeneral-regs-only", "-fno-builtin"]
-    subprocess.run([compiler, *options, Path(__file__).with_name("cuda_calls.c"), "-o", program], check=True)
-    return program
+    return cross.build(SUPPORT / "cuda_calls.c", program, "-O1", "-mgeneral-regs-only", *cross.BARE)
 
 
 @pytest.fixture(scope="session")
 def pattern_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with library functions of its own, and their symbols."""
-    compiler = shutil.which("aarch64-linux-gnu-gcc")
-    if compiler is None:
-        pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
     program = tmp_path_factory.mktemp("patterns") / "guest"
-    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-fno-builtin"]
-    source = Path(__file__).with_name("pattern_guest.c")
-    subprocess.run([compiler, *options, source, "-o", program], check=True)
-    return program
+    return cross.build(SUPPORT / "pattern_guest.c", program, "-O1", *cross.BARE)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the programs of docs/networks-memory.md and records their traces: record.sh GUESTS PROGRAMS TEXT DIR
+# Builds the programs of docs/networks/memory.md and records their traces: record.sh GUESTS PROGRAMS TEXT DIR
 #   GUESTS    a root with Debian's busybox-static, bash-static and libpython3.11-stdlib, and, unpacked over it, the arm64
 #             packages libsqlite3-dev liblua5.4-dev zlib1g-dev libbz2-dev liblzma-dev libzstd-dev libpython3.11-dev libexpat1-dev
 #   PROGRAMS  bench/programs built for arm64

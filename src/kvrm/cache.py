@@ -14,6 +14,8 @@ KEEP = 4
 """Versions of one kind of cache that are kept; older ones are removed."""
 
 
+LARGEST_STATUS = 64 * 48
+"""Bytes of the files that say what the package's files hashed to, 48 each."""
 CHECKSUM_BYTES = 16
 """Bytes before the content of a file of `write_checked`."""
 
@@ -28,15 +30,53 @@ def root() -> Path:
 
 
 @functools.cache
-def source_hash() -> str:
-    """A hash of the package's Python sources: what is derived from them is stale when it changes."""
+def package_hash() -> str:
+    """A hash of all files of the package: what is derived from them is stale when one of them changes.
+
+    It is taken of everything, so that no list can forget a folder.
+    """
+    return folder_hash(Path(__file__).parent)
+
+
+def folder_hash(folder: Path) -> str:
+    """A hash of the names and contents of all files below a folder.
+
+    A start does not read hundreds of files for it: it is kept on disk by a hash of the files' status, which
+    changes with every write.
+    """
+    files = _files_below(folder)
+    status = hashlib.blake2b(digest_size=16)
+    for name, entry in files:
+        found = entry.stat()
+        # Unpacking an archive can restore the time of modification, but neither the inode nor the time of
+        # change; without them another version whose file has the same size would keep the old hash.
+        stamp = found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+        status.update(f"{name} {stamp}\n".encode())
+    known = root() / "package" / status.hexdigest()
+    if (kept := read_checked(known)) is not None:
+        return kept.decode()
     digest = hashlib.blake2b(digest_size=16)
-    package = Path(__file__).parent
-    for folder in ("values", "isa", "engine", "machine", "memory", "neural", "target"):
-        for path in sorted((package / folder).rglob("*.py")):
-            digest.update(path.relative_to(package).as_posix().encode())
-            digest.update(path.read_bytes())
+    for name, entry in files:
+        data = Path(entry).read_bytes()
+        digest.update(f"{name} {len(data)}\n".encode() + data)
+    write_checked(known, digest.hexdigest().encode())
+    shrink(known.parent, "*", LARGEST_STATUS)
     return digest.hexdigest()
+
+
+def _files_below(top: Path) -> list[tuple[str, os.DirEntry[str]]]:
+    """All files with their paths relative to it, sorted; Python's own caches are left out."""
+    found = []
+    folders = [("", top)]
+    while folders:
+        prefix, folder = folders.pop()
+        for entry in os.scandir(folder):
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    folders.append((f"{prefix}{entry.name}/", Path(entry)))
+            else:
+                found.append((prefix + entry.name, entry))
+    return sorted(found, key=lambda pair: pair[0])
 
 
 def versioned_directory(kind: str, stamp: str) -> Path:

@@ -1,4 +1,4 @@
-"""The command: compile all suites, run them under QEMU and under KVRM, and report. See docs/suites.md."""
+"""Compile all suites, run them under QEMU and KVRM, and report (docs/measurements/suites.md)."""
 
 from __future__ import annotations
 

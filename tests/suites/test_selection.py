@@ -1,4 +1,4 @@
-"""A selection of the suites' programs, under KVRM and under QEMU; all of them: docs/suites.md."""
+"""A selection of the suites' programs, under KVRM and QEMU; all of them: docs/measurements/suites.md."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Program = Annotated[Path, typer.Argument(metavar="PROGRAM", help="An AArch64 Lin
 Place = "ADDRESS|SYMBOL"
 
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS...", help="Passed on untouched.")]
-Engine = Annotated[str | None, option("NAME", "How code runs (docs/cli.md); default tiered.")]
+Engine = Annotated[str | None, option("NAME", "How code runs (docs/use/command-line.md); default tiered.")]
 Root = Annotated[Path | None, directory("The guest sees DIR as /, read-only.")]
 Writable = Annotated[Path | None, directory("The guest may write to DIR.")]
 Features = Annotated[str | None, option("NAME[,NAME...]", "What the processor has.")]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum, auto
@@ -18,7 +17,6 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm import cache
 from kvrm.engine import native
 from kvrm.engine.emitter import I8, I64, PTR, Emitter
 from kvrm.machine import state as layout
@@ -253,22 +251,18 @@ class LaneLoop:
     """The compiled functions. Use `lane_loop()`: there is one."""
 
     def __init__(self) -> None:
-        stamp = f"{cache.source_hash()} {native.fingerprint()}".encode()
-        name = hashlib.blake2b(stamp, digest_size=12).hexdigest()
-        path = cache.versioned_directory("lanes", name) / "loop.object"
-        code = None if native.dumps() else cache.read_checked(path)
-        if code is None:
-            module = ir.Module(name="lanes")
-            build(module)
-            code = native.compile_object(str(module))
-            cache.write_checked(path, code)
-        self._loader = native.Loader()
-        self._loader.load(code)
+        self._loader = native.load_kept("lanes", _text)
         words = ctypes.c_uint64
         run = ctypes.CFUNCTYPE(words, ctypes.c_void_p)
         store = ctypes.CFUNCTYPE(None, ctypes.c_void_p, words, words, words, words)
         self.run = run(self._loader.address("run_lanes"))
         self.store_results = store(self._loader.address("store_results"))
+
+
+def _text() -> str:
+    module = ir.Module(name="lanes")
+    build(module)
+    return str(module)
 
 
 def address_of(function: Any) -> int:

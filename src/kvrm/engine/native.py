@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from kvrm import cache
+from kvrm.engine import objects
+from kvrm.engine.objects import Object
 from kvrm.errors import UsageError
 
 STAGES = ("decode", "stage", "opt", "asm", "ptx")
@@ -54,11 +58,16 @@ def host_is_x86() -> bool:
     return str(target_machine().triple).startswith("x86_64")
 
 
-def compile_object(text: str, heading: str = "") -> bytes:
-    """Object code of a module given as LLVM text, verified and optimised. Threads may call this.
+def compile_object(text: str, heading: str = "") -> Object:
+    """Object code of a module given as LLVM text, from disk or compiled now. Threads may call this.
 
-    `heading` says in KVRM_DUMP's output what it is.
+    `heading` says in KVRM_DUMP's output what it is; with KVRM_DUMP everything is compiled anew.
     """
+    return objects.compiled(text, fingerprint(), lambda: _compile(text, heading), use_disk=not dumps())
+
+
+def _compile(text: str, heading: str) -> bytes:
+    """Object code, verified and optimised."""
     machine = target_machine()
     module = llvm.parse_assembly(text, context=llvm.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
@@ -83,10 +92,10 @@ class Loader:
         # relocations
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
 
-    def load(self, code: bytes) -> None:
+    def load(self, file: Object) -> None:
         """Link an object file into the process."""
         with _lock:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(file.code))
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
@@ -97,20 +106,42 @@ class Loader:
         return address
 
 
-def load_kept(name: str, text: Callable[[], str]) -> Loader:
-    """The code of a module, given as LLVM text, which is compiled once and kept on disk by that name."""
-    stamp = hashlib.blake2b(f"{cache.source_hash()} {fingerprint()}".encode(), digest_size=12).hexdigest()
-    path = cache.versioned_directory("modules", stamp) / f"{name}.o"
-    code = None if dumps() else cache.read_checked(path)
-    if code is None:
-        code = compile_object(text())
-        cache.write_checked(path, code)
+def loaded(text: str) -> Loader:
+    """The code of a module, given as LLVM text, in a loader of its own."""
     loader = Loader()
-    loader.load(code)
+    loader.load(compile_object(text))
     return loader
 
 
+def load_kept(name: str, text: Callable[[], str]) -> Loader:
+    """As `loaded`, for a module whose text takes long to make: each version of the package makes it once.
+
+    `name` tells the module from all others, and says what from outside the package its text depends on.
+    """
+    index = versioned("modules") / name
+    known = None if dumps() else cache.read_checked(index)
+    file = None if known is None else objects.find(known.decode())
+    if file is None:
+        file = compile_object(text())
+        cache.write_checked(index, file.name.encode())
+    loader = Loader()
+    loader.load(file)
+    return loader
+
+
+def versioned(kind: str) -> Path:
+    """The folder for what this version of the package makes of programs here (`kvrm.cache.package_hash`)."""
+    stamp = f"{cache.package_hash()} {fingerprint()}".encode()
+    return cache.versioned_directory(kind, hashlib.blake2b(stamp, digest_size=12).hexdigest())
+
+
+def versions() -> tuple[str, str]:
+    """LLVM's version, and its name for the host's CPU."""
+    return ".".join(map(str, llvm.llvm_version_info)), llvm.get_host_cpu_name()
+
+
+@functools.cache
 def fingerprint() -> str:
-    """What object code depends on besides its source: LLVM and the host's CPU."""
-    version = ".".join(map(str, llvm.llvm_version_info))
-    return f"{version} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    """What object code depends on besides its text: LLVM, the CPU, and the passes that this file runs."""
+    passes = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8).hexdigest()
+    return f"{versions()} {llvm.get_host_cpu_features().flatten()} {passes}"

@@ -21,7 +21,7 @@ def check_all() -> None:
 
 def check_once() -> None:
     """`check_all`, unless these very sources passed it before on this machine."""
-    passed = cache.versioned_directory("checked", cache.source_hash()) / "passed"
+    passed = cache.versioned_directory("checked", cache.package_hash()) / "passed"
     if cache.read_checked(passed) is None:
         check_all()
         cache.write_checked(passed, b"ok")

@@ -19,7 +19,7 @@ class Static(int):
 
 
 class Execution(IntEnum):
-    """The seven execution classes: what kind of work an instruction is (docs/networks.md)."""
+    """The seven execution classes: what kind of work an instruction is (docs/networks/index.md)."""
 
     ARITHMETIC = 0
     LOGICAL = 1

@@ -38,7 +38,9 @@ O_LARGEFILE: Final = 0o400000
 O_NOATIME: Final = 0o1000000
 O_CLOEXEC: Final = 0o2000000
 O_PATH: Final = 0o10000000
-O_TMPFILE: Final = 0o20000000 | O_DIRECTORY
+O_TMPFILE_ALONE: Final = 0o20000000
+"""__O_TMPFILE, which is an error without O_DIRECTORY."""
+O_TMPFILE: Final = O_TMPFILE_ALONE | O_DIRECTORY
 SETTABLE_FLAGS: Final = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME
 """What F_SETFL may change."""
 
@@ -70,6 +72,8 @@ AT_EMPTY_PATH: Final = 0x1000
 AT_STATX_SYNC_TYPE: Final = 0x6000
 
 RENAME_NOREPLACE: Final = 1
+RENAME_EXCHANGE: Final = 2
+RENAME_WHITEOUT: Final = 4
 UTIME_NOW: Final = 0x3FFFFFFF
 UTIME_OMIT: Final = 0x3FFFFFFE
 STATX_BASIC_STATS: Final = 0x7FF
@@ -115,8 +119,14 @@ MADV_KNOWN: Final = frozenset({0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17,
 """Advice that may be ignored; MADV_DONTNEED may not."""
 
 # asm-generic/signal.h
+SIGILL: Final = 4
+SIGTRAP: Final = 5
+SIGBUS: Final = 7
+SIGFPE: Final = 8
 SIGKILL: Final = 9
+SIGSEGV: Final = 11
 SIGPIPE: Final = 13
+SIGALRM: Final = 14
 SIGCHLD: Final = 17
 SIGCONT: Final = 18
 SIGSTOP: Final = 19
@@ -124,16 +134,32 @@ SIGTSTP: Final = 20
 SIGTTIN: Final = 21
 SIGTTOU: Final = 22
 SIGURG: Final = 23
+SIGVTALRM: Final = 26
+SIGPROF: Final = 27
 SIGWINCH: Final = 28
+SIGSYS: Final = 31
 NSIG: Final = 64
 SIG_DFL: Final = 0
 SIG_IGN: Final = 1
 SIG_BLOCK: Final = 0
 SIG_UNBLOCK: Final = 1
 SIG_SETMASK: Final = 2
+SA_FLAGS: Final = 0xDC00_0807
+"""The flags of rt_sigaction that the kernel knows; it keeps no others."""
 SS_ONSTACK: Final = 1
 SS_DISABLE: Final = 2
+SS_AUTODISARM: Final = 1 << 31
 MINSIGSTKSZ: Final = 5120
+
+# asm-generic/siginfo.h
+SI_USER: Final = 0
+SI_KERNEL: Final = 0x80
+SI_QUEUE: Final = -1
+SI_TIMER: Final = -2
+SI_TKILL: Final = -6
+SI_DETHREAD: Final = -7
+SI_ASYNCNL: Final = -60
+
 SIGNAL_NAMES: Final = (
     "0 HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP "
     "TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
@@ -200,7 +226,12 @@ PR_SET_NO_NEW_PRIVS: Final = 38
 PR_GET_NO_NEW_PRIVS: Final = 39
 
 GRND_FLAGS: Final = 7
+
+# linux/magic.h
 EXT2_SUPER_MAGIC: Final = 0xEF53
+PIPEFS_MAGIC: Final = 0x50495045
+PROC_SUPER_MAGIC: Final = 0x9FA0
+TMPFS_MAGIC: Final = 0x01021994
 
 # linux/auxvec.h
 AT_NULL: Final = 0

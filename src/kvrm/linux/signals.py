@@ -1,16 +1,27 @@
-"""Signals of a process that has only itself to send them."""
+"""Signals of a process: what is to happen on each, which are blocked, and which wait."""
 
 from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
+from typing import Final
 
 from kvrm.linux import abi
-from kvrm.linux.outcome import Finish, Killed, Stopped
+from kvrm.linux.siginfo import Info
 
-_IGNORED = frozenset({abi.SIGCHLD, abi.SIGCONT, abi.SIGURG, abi.SIGWINCH})
-_STOPPING = frozenset({abi.SIGSTOP, abi.SIGTSTP, abi.SIGTTIN, abi.SIGTTOU})
-UNBLOCKABLE = 1 << abi.SIGKILL - 1 | 1 << abi.SIGSTOP - 1
+
+def _bits(*signals: int) -> int:
+    return sum(1 << signal - 1 for signal in signals)
+
+
+UNBLOCKABLE: Final = _bits(abi.SIGKILL, abi.SIGSTOP)
+_IGNORED: Final = _bits(abi.SIGCHLD, abi.SIGCONT, abi.SIGURG, abi.SIGWINCH)
+"""Signals whose default is that nothing happens."""
+STOPPING: Final = _bits(abi.SIGSTOP, abi.SIGTSTP, abi.SIGTTIN, abi.SIGTTOU)
+_SYNCHRONOUS: Final = _bits(abi.SIGSEGV, abi.SIGBUS, abi.SIGILL, abi.SIGTRAP, abi.SIGFPE, abi.SIGSYS)
+"""Signals of an instruction, which are taken before all others."""
+_REAL_TIME: Final = 32
+"""Signals from this number on are queued as often as they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,45 +35,107 @@ class Action:
 
 
 @dataclass(slots=True)
+class Pending:
+    """Signals that wait, as a mask (bit n-1 is signal n), and what is told with them in order of arrival.
+
+    A signal of the mask that has no entry lost it to RLIMIT_SIGPENDING.
+    """
+
+    mask: int = 0
+    queue: list[Info] = field(default_factory=list)
+
+    def copy(self) -> Pending:
+        """An independent copy."""
+        return Pending(self.mask, self.queue.copy())
+
+    def add(self, info: Info, room: bool) -> bool:
+        """Keep a signal, `room` or not. False if it may only be sent with what it tells, and that is lost."""
+        bit, real_time = 1 << info.signal - 1, info.signal >= _REAL_TIME
+        if self.mask & bit and not real_time:
+            return True
+        if room or (not real_time and info.code >= 0):
+            self.queue.append(info)
+        elif real_time and info.code != abi.SI_USER:
+            return False
+        self.mask |= bit
+        return True
+
+    def take(self, among: int) -> Info | None:
+        """Remove the first signal of the mask `among`; None if none of them waits."""
+        ready = self.mask & among
+        ready = ready & _SYNCHRONOUS or ready
+        if not ready:
+            return None
+        signal = (ready & -ready).bit_length()
+        same = [info for info in self.queue if info.signal == signal]
+        if same:
+            self.queue.remove(same[0])
+        if len(same) < 2:
+            self.mask &= ~(1 << signal - 1)
+        return same[0] if same else Info(signal)
+
+    def drop(self, signals: int) -> None:
+        """Forget the signals of a mask."""
+        if self.mask & signals:
+            self.mask &= ~signals
+            self.queue = [info for info in self.queue if not signals >> info.signal - 1 & 1]
+
+
+@dataclass(slots=True)
 class Signals:
-    """Actions, blocked and pending signals (bit n-1 is signal n) and the alternate stack."""
+    """Actions, blocked and pending signals and the alternate stack.
+
+    `own` are those sent to the thread, `shared` those sent to the process.
+    """
 
     actions: dict[int, Action] = field(default_factory=dict)
     blocked: int = 0
-    pending: int = 0
+    own: Pending = field(default_factory=Pending)
+    shared: Pending = field(default_factory=Pending)
     stack: tuple[int, int, int] = (0, abi.SS_DISABLE, 0)
 
     def copy(self) -> Signals:
         """An independent copy."""
         other = copy(self)
         other.actions = self.actions.copy()
+        other.own, other.shared = self.own.copy(), self.shared.copy()
         return other
+
+    @property
+    def pending(self) -> int:
+        """The mask of the signals that wait."""
+        return self.own.mask | self.shared.mask
+
+    @property
+    def queued(self) -> int:
+        """How many count against RLIMIT_SIGPENDING."""
+        return len(self.own.queue) + len(self.shared.queue)
 
     def action(self, signal: int) -> Action:
         """What happens on `signal`."""
         return self.actions.get(signal, Action())
 
-    def send(self, signal: int) -> None:
-        """Deliver a signal, or keep it pending while it is blocked. Ends the run by Finish if it must."""
-        if self.blocked >> signal - 1 & 1:
-            if self.action(signal).handler != abi.SIG_IGN:
-                self.pending |= 1 << signal - 1
-            return
+    def handler(self, signal: int) -> int:
+        """The address of the function that `signal` would call; 0 if there is none."""
         handler = self.action(signal).handler
-        if handler == abi.SIG_DFL:
-            if signal in _STOPPING:
-                raise Finish(Stopped(f"the program stopped itself with {abi.signal_name(signal)}"))
-            if signal not in _IGNORED:
-                raise Finish(Killed(signal))
-        elif handler != abi.SIG_IGN:
-            name = abi.signal_name(signal)
-            raise Finish(Stopped(f"signal handlers are not supported yet: {name} is to call {handler:#x}"))
+        return 0 if handler in (abi.SIG_DFL, abi.SIG_IGN) else handler
 
-    def block(self, mask: int) -> None:
-        """Set which signals are blocked; pending ones that no longer are get delivered."""
-        self.blocked = mask & ~UNBLOCKABLE
-        ready = self.pending & ~self.blocked
-        self.pending &= self.blocked
-        for signal in range(1, abi.NSIG + 1):
-            if ready >> signal - 1 & 1:
-                self.send(signal)
+    def ignored(self, signal: int) -> bool:
+        """Whether nothing happens on `signal`."""
+        handler = self.action(signal).handler
+        return handler == abi.SIG_IGN or (handler == abi.SIG_DFL and bool(_IGNORED >> signal - 1 & 1))
+
+    def set_action(self, signal: int, action: Action) -> None:
+        """What is to happen from now on; a signal that is to be ignored no longer waits, blocked or not."""
+        self.actions[signal] = action
+        if self.ignored(signal):
+            self.drop(1 << signal - 1)
+
+    def take(self, among: int) -> Info | None:
+        """Remove the first pending signal of a mask, those of the thread before those of the process."""
+        return self.own.take(among) or self.shared.take(among)
+
+    def drop(self, signals: int) -> None:
+        """Forget pending signals of a mask."""
+        self.own.drop(signals)
+        self.shared.drop(signals)

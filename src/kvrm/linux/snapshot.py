@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kvrm.linux.files.content import Budget
-from kvrm.linux.files.copying import NodeCopies
+from kvrm.linux.files.copying import FileCopies, NodeCopies
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.nodes import Directory
 from kvrm.linux.signals import Signals
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials".split()
+    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials "
+    "refused".split()
 )
 
 
@@ -32,13 +33,12 @@ class _View:
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
         open_files = {id(descriptor.file): descriptor.file for descriptor in self.descriptors.values()}
-        roots = [self.files.root, self.cwd, *(file.node for file in open_files.values() if file.node)]
+        roots = [self.files.root, self.cwd, *(node for file in open_files.values() for node in file.nodes)]
         budget = self.files.budget
         nodes = NodeCopies(roots, Budget(budget.limit, budget.used))
-        memo: dict[int, object] = {}
-        copies = {key: file.copy(nodes, memo) for key, file in open_files.items()}
+        copies = FileCopies(nodes)
         descriptors = {
-            number: replace(descriptor, file=copies[id(descriptor.file)])
+            number: replace(descriptor, file=copies.of(descriptor.file))
             for number, descriptor in self.descriptors.items()
         }
         return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors)

@@ -2,7 +2,8 @@
 
 A *segment* is one object file with some handlers and the rows of the decode table that lead to them. Segments
 are files written under a temporary name and renamed, so that processes can share the directory; a damaged one
-is noticed by its checksum and built again. The directory's name is a hash of all that the code depends on. A
+is noticed by its checksum and built again. The directory is that of one version of the package
+(`kvrm.engine.native.versioned`); object files have names of their own (`kvrm.engine.objects`). A
 process loads only the segments that its programs need; which ones those are is remembered per program, so a
 second start compiles nothing and reads little.
 """
@@ -26,9 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvrm import cache
-from kvrm.engine import native
+from kvrm.engine import native, objects
 from kvrm.engine.interpreter.segment import Segment, Variant
 from kvrm.engine.interpreter.slots import KEYS
+from kvrm.engine.objects import Object
 from kvrm.isa.features import allocates
 from kvrm.machine import state as layout
 
@@ -78,7 +80,7 @@ class Library:
         self._use_disk = not native.dumps()
         self.version = 0
         if not self._load(RUNTIME):
-            self._add(_build_runtime())
+            self._add(*_build_runtime())
         self._refresh()
         self.enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._loader.address("enter"))
         self.record = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
@@ -113,8 +115,8 @@ class Library:
             missing = sorted(wanted - self._known)
             if missing and purpose:
                 log.info("compiling %d instruction handlers %s", len(missing), purpose)
-            for segment in _build(missing, self._recording):
-                self._add(segment)
+            for segment, file in _build(missing, self._recording):
+                self._add(segment, file)
             self._refresh()
 
     def ensure_words(self, words: Iterable[int], purpose: str = "") -> None:
@@ -155,20 +157,23 @@ class Library:
         if name in self._loaded:
             return True
         data = cache.read_checked(self._directory / f"{name}.segment") if self._use_disk else None
-        if data is not None:
-            self._link(Segment.unpack(data))
-        return data is not None
+        segment = None if data is None else Segment.unpack(data)
+        file = None if segment is None else objects.find(segment.object)
+        if segment is None or file is None:
+            return False
+        self._link(segment, file)
+        return True
 
-    def _add(self, segment: Segment) -> None:
+    def _add(self, segment: Segment, file: Object) -> None:
         """Keep a new segment on disk and link it."""
         cache.write_checked(self._directory / f"{segment.name}.segment", segment.pack())
         self._seen.add(segment.name)
         self._on_disk.update(dict.fromkeys(segment.variants, segment.name))
-        self._link(segment)
+        self._link(segment, file)
 
-    def _link(self, segment: Segment) -> None:
+    def _link(self, segment: Segment, file: Object) -> None:
         self._loaded.add(segment.name)
-        self._loader.load(segment.code)
+        self._loader.load(file)
         if not segment.variants:
             return
         table = self._loader.address(f"table_{segment.name}")
@@ -209,17 +214,18 @@ def _classes_of(variants: Iterable[Variant]) -> tuple[int, list[int]]:
     return len(Execution), [int(definition_of(key).execution) for key, _ in variants]
 
 
-def _build_runtime() -> Segment:
+def _build_runtime() -> tuple[Segment, Object]:
     from llvmlite import ir
 
     from kvrm.engine.interpreter.runtime import build_runtime
 
     module = ir.Module(name=RUNTIME)
     build_runtime(module)
-    return Segment(RUNTIME, [], [], array("I"), native.compile_object(str(module)))
+    file = native.compile_object(str(module))
+    return Segment(RUNTIME, [], [], array("I"), file.name), file
 
 
-def _build(variants: Sequence[Variant], recording: bool) -> list[Segment]:
+def _build(variants: Sequence[Variant], recording: bool) -> list[tuple[Segment, Object]]:
     """Segments for the given variants, LLVM working on all cores."""
     batches = [variants[i : i + BATCH] for i in range(0, len(variants), BATCH)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -227,12 +233,15 @@ def _build(variants: Sequence[Variant], recording: bool) -> list[Segment]:
         return [job.result() for job in jobs]
 
 
-def _compile(name: str, variants: Sequence[Variant], rows: list[list[int]], text: str) -> Segment:
+def _compile(
+    name: str, variants: Sequence[Variant], rows: list[list[int]], text: str
+) -> tuple[Segment, Object]:
     from kvrm.isa.a64 import definition_of
 
     features = [definition_of(key).feature or "" for key, _ in variants]
     table = array("I", itertools.chain.from_iterable(rows))
-    return Segment(name, list(variants), features, table, native.compile_object(text))
+    file = native.compile_object(text)
+    return Segment(name, list(variants), features, table, file.name), file
 
 
 def _stage(
@@ -296,8 +305,4 @@ def library(recording: bool = False) -> Library:
 
 @functools.cache
 def _library(recording: bool) -> Library:
-    stamp = hashlib.blake2b(
-        f"{cache.source_hash()} {native.fingerprint()}".encode(), digest_size=12
-    ).hexdigest()
-    kind = "recording-handlers" if recording else "handlers"
-    return Library(cache.versioned_directory(kind, stamp), recording)
+    return Library(native.versioned("recording-handlers" if recording else "handlers"), recording)

@@ -13,17 +13,17 @@ Variant = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some handlers: object code, and rows (bits 31:21, mask, value, variant number) that lead there.
+    """Some handlers: their object's name, and rows (bits 31:21, mask, value, variant number) that lead there.
 
     A row is four 32-bit numbers. `features` has for each variant what it needs (`Definition.feature`), ""
-    for nothing. As bytes a segment is the length of a JSON head (8 bytes), the head, the rows, the code.
+    for nothing. As bytes a segment is the length of a JSON head (8 bytes), the head, the rows.
     """
 
     name: str
     variants: list[Variant]
     features: list[str]
     rows: array[int]
-    code: bytes
+    object: str
 
     def pack(self) -> bytes:
         """The bytes."""
@@ -31,19 +31,18 @@ class Segment:
             "name": self.name,
             "variants": self.variants,
             "features": self.features,
-            "rows": len(self.rows) // 4,
+            "object": self.object,
         }
         text = json.dumps(head).encode()
-        return len(text).to_bytes(8, "little") + text + self.rows.tobytes() + self.code
+        return len(text).to_bytes(8, "little") + text + self.rows.tobytes()
 
     @staticmethod
     def unpack(data: bytes) -> Segment:
         """The segment of bytes that `pack` made."""
         start = 8 + int.from_bytes(data[:8], "little")
         head = json.loads(data[8:start])
-        end = start + 16 * head["rows"]
-        rows = array("I", data[start:end])
-        return Segment(head["name"], _variants(head), head["features"], rows, data[end:])
+        rows = array("I", data[start:])
+        return Segment(head["name"], _variants(head), head["features"], rows, head["object"])
 
     @staticmethod
     def peek(path: Path, skip: int) -> list[Variant]:

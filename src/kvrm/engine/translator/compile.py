@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from kvrm.engine import native
+from kvrm.engine import native, objects
+from kvrm.engine.objects import Object
 from kvrm.engine.translator.region import Region
 
 
@@ -20,7 +21,7 @@ class Compiled:
     number: int
     entry: int
     code: tuple[tuple[int, bytes], ...]
-    object_code: bytes
+    file: Object
     seconds: float
     cached: bool = False
 
@@ -44,25 +45,24 @@ class Compiled:
         return any(start <= address < start + len(data) for start, data in self.code)
 
     def pack(self) -> bytes:
-        """As bytes: the length of the head (8 bytes), the head, the object code."""
+        """As bytes, JSON; the object is there by name."""
         code = [[start, data.hex()] for start, data in self.code]
         head = {"key": self.key, "number": self.number, "entry": self.entry, "code": code}
-        text = json.dumps(head | {"seconds": self.seconds}).encode()
-        return len(text).to_bytes(8, "little") + text + self.object_code
+        return json.dumps(head | {"seconds": self.seconds, "object": self.file.name}).encode()
 
     @staticmethod
-    def unpack(data: bytes) -> Compiled:
-        """The region of bytes that `pack` made."""
-        end = 8 + int.from_bytes(data[:8], "little")
-        head = json.loads(data[8:end])
+    def unpack(data: bytes) -> Compiled | None:
+        """The region of bytes that `pack` made; None if its object is not on disk."""
+        head = json.loads(data)
+        file = objects.find(head["object"])
+        if file is None:
+            return None
         code = tuple((start, bytes.fromhex(text)) for start, text in head["code"])
-        return Compiled(
-            head["key"], head["number"], head["entry"], code, data[end:], head["seconds"], cached=True
-        )
+        return Compiled(head["key"], head["number"], head["entry"], code, file, head["seconds"], cached=True)
 
 
-def compile_region(region: Region) -> bytes:
-    """Object code with the function `region_<key>`."""
+def compile_region(region: Region) -> Object:
+    """An object with the function `region_<key>`."""
     from llvmlite import ir
 
     from kvrm.engine.translator.stage import build_region

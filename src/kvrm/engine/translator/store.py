@@ -1,6 +1,6 @@
 """Compiled regions: made by LLVM in the background, kept on disk, shared by all machines of the process.
 
-A file `<key>.region` is one compiled region: a JSON head that says what code it stands for, and object code.
+A file `<key>.region` is one compiled region: what code it stands for, and its object (`kvrm.engine.objects`).
 A file `<program>.index` lists the entries and keys of a program's regions for its next start. All are
 written under a temporary name and renamed; a damaged one is noticed by its checksum and made again.
 """
@@ -8,7 +8,6 @@ written under a temporary name and renamed; a damaged one is noticed by its chec
 from __future__ import annotations
 
 import functools
-import hashlib
 import threading
 import time
 from pathlib import Path
@@ -39,7 +38,7 @@ class Store:
         """Host address of a region's function."""
         with self._lock:
             if region.key not in self._addresses:
-                self._loader.load(region.object_code)
+                self._loader.load(region.file)
                 self._addresses[region.key] = self._loader.address(f"region_{region.key}")
             return self._addresses[region.key]
 
@@ -49,12 +48,12 @@ class Store:
         if known is not None:
             return known
         began = time.perf_counter()
-        object_code = compile_region(region)
+        file = compile_region(region)
         code = tuple(
             (b.start, b"".join(w.to_bytes(4, "little") for w in b.words)) for b in region.blocks.values()
         )
         seconds = time.perf_counter() - began
-        made = Compiled(region.key, region.number, region.entry, code, object_code, seconds)
+        made = Compiled(region.key, region.number, region.entry, code, file, seconds)
         self.compiled += 1
         if self._use_disk:
             cache.write_checked(self._directory / f"{made.key}.region", made.pack())
@@ -65,10 +64,10 @@ class Store:
     def find(self, key: str) -> Compiled | None:
         """A region from disk; None if it is not there."""
         data = cache.read_checked(self._directory / f"{key}.region") if self._use_disk else None
-        if data is None:
-            return None
-        self.from_disk += 1
-        return Compiled.unpack(data)
+        region = None if data is None else Compiled.unpack(data)
+        if region is not None:
+            self.from_disk += 1
+        return region
 
     def program(self, name: str) -> dict[int, str]:
         """The regions that earlier runs of a program left: keys by entry. `name` is a hash of its code."""
@@ -88,6 +87,4 @@ class Store:
 @functools.cache
 def store() -> Store:
     """The process's store."""
-    stamp = f"{cache.source_hash()} {native.fingerprint()}".encode()
-    name = hashlib.blake2b(stamp, digest_size=12).hexdigest()
-    return Store(cache.versioned_directory("regions", name))
+    return Store(native.versioned("regions"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.delivery import block, send
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import DOUBLEWORD, SIGACTION, SIGSTACK
 from kvrm.linux.outcome import deadlock
-from kvrm.linux.signals import Action
+from kvrm.linux.siginfo import KEPT, SIZE, Info, known
+from kvrm.linux.signals import UNBLOCKABLE, Action
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -17,12 +19,12 @@ _SET_SIZE: Final = 8
 
 
 def kill(process: Process, pid: int, signal: int) -> int:
-    """Send a signal to the own process or group; there is nobody else."""
+    """Send a signal to the own process or group; there is no other."""
     if pid == 1:
         raise Failure(Errno.EPERM)
     if pid not in (0, process.pid, -process.pid):
         raise Failure(Errno.ESRCH)
-    return _send(process, signal)
+    return _send(process, signal, abi.SI_USER)
 
 
 def tkill(process: Process, tid: int, signal: int) -> int:
@@ -32,22 +34,42 @@ def tkill(process: Process, tid: int, signal: int) -> int:
 
 def tgkill(process: Process, pid: int, tid: int, signal: int) -> int:
     """Send a signal to the own thread."""
-    if pid <= 0 or tid <= 0:
-        raise Failure(Errno.EINVAL)
-    if (pid, tid) != (process.pid, process.pid):
-        raise Failure(Errno.ESRCH)
-    return _send(process, signal)
+    _own_thread(process, pid, tid)
+    return _send(process, signal, abi.SI_TKILL, shared=False)
+
+
+def rt_sigqueueinfo(process: Process, pid: int, signal: int, info: int) -> int:
+    """Send a signal to the own process, with a value."""
+    told = _told(process, signal, info)
+    if pid != process.pid:
+        raise Failure(Errno.EPERM if told.code >= 0 or told.code == abi.SI_TKILL else Errno.ESRCH)
+    return _send_told(process, told)
+
+
+def rt_tgsigqueueinfo(process: Process, pid: int, tid: int, signal: int, info: int) -> int:
+    """Send a signal to the own thread, with a value."""
+    told = _told(process, signal, info)
+    _own_thread(process, pid, tid)
+    return _send_told(process, told, shared=False)
+
+
+def restart_syscall(process: Process) -> int:
+    """Go on with a call that a signal interrupted: there is none."""
+    raise Failure(Errno.EINTR)
 
 
 def rt_sigaction(process: Process, signal: int, new: int, old: int, size: int) -> int:
     """Set what a signal does. A handler is stored, but a signal that would call it stops the run."""
-    if size != _SET_SIZE or not 1 <= signal <= abi.NSIG:
+    if size != _SET_SIZE:
         raise Failure(Errno.EINVAL)
-    if new and signal in (abi.SIGKILL, abi.SIGSTOP):
+    given = process.memory.read(new, SIGACTION.size) if new else b""
+    if not 1 <= signal <= abi.NSIG or (given and signal in (abi.SIGKILL, abi.SIGSTOP)):
         raise Failure(Errno.EINVAL)
     before = process.signals.action(signal)
-    if new:
-        process.signals.actions[signal] = Action(*SIGACTION.unpack(process.memory.read(new, SIGACTION.size)))
+    if given:
+        handler, flags, restorer, mask = SIGACTION.unpack(given)
+        action = Action(handler, flags & abi.SA_FLAGS, restorer, mask & ~UNBLOCKABLE)
+        process.signals.set_action(signal, action)
     if old:
         packed = SIGACTION.pack(before.handler, before.flags, before.restorer, before.mask)
         process.memory.write(old, packed)
@@ -70,7 +92,7 @@ def rt_sigprocmask(process: Process, how: int, new: int, old: int, size: int) ->
                 pass
             case _:
                 raise Failure(Errno.EINVAL)
-        process.signals.block(mask)
+        block(process, mask)
     if old:
         process.memory.write(old, DOUBLEWORD.pack(before))
     return 0
@@ -80,7 +102,8 @@ def rt_sigpending(process: Process, pointer: int, size: int) -> int:
     """Signals that are blocked and wait."""
     if size > _SET_SIZE:
         raise Failure(Errno.EINVAL)
-    process.memory.write(pointer, DOUBLEWORD.pack(process.signals.pending)[:size])
+    waiting = process.signals.pending & process.signals.blocked
+    process.memory.write(pointer, DOUBLEWORD.pack(waiting)[:size])
     return 0
 
 
@@ -88,7 +111,7 @@ def rt_sigsuspend(process: Process, mask: int, size: int) -> int:
     """Wait for a signal: only one that is pending can come."""
     if size != _SET_SIZE:
         raise Failure(Errno.EINVAL)
-    process.signals.block(DOUBLEWORD.unpack(process.memory.read(mask, _SET_SIZE))[0])
+    block(process, DOUBLEWORD.unpack(process.memory.read(mask, _SET_SIZE))[0])
     deadlock("a signal that nobody sends")
 
 
@@ -96,16 +119,16 @@ def rt_sigtimedwait(process: Process, mask: int, info: int, timeout: int, size: 
     """Take a pending signal, or wait for one until the time limit."""
     if size != _SET_SIZE:
         raise Failure(Errno.EINVAL)
-    ready: int = DOUBLEWORD.unpack(process.memory.read(mask, _SET_SIZE))[0] & process.signals.pending
-    if ready:
-        signal = (ready & -ready).bit_length()
+    among = DOUBLEWORD.unpack(process.memory.read(mask, _SET_SIZE))[0] & ~UNBLOCKABLE
+    limit = process.timespec(timeout) if timeout else None
+    taken = process.signals.take(among)
+    if taken is not None:
         if info:
-            process.memory.write(info, signal.to_bytes(4, "little") + bytes(124))
-        process.signals.pending &= ~(1 << signal - 1)
-        return signal
-    if not timeout:
+            process.memory.write(info, taken.packed())
+        return taken.signal
+    if limit is None:
         deadlock("a signal that nobody sends")
-    process.sleep(process.timespec(timeout))
+    process.sleep(limit)
     raise Failure(Errno.EAGAIN)
 
 
@@ -113,23 +136,62 @@ def sigaltstack(process: Process, new: int, old: int) -> int:
     """Set the stack for signal handlers."""
     before = process.signals.stack
     if new:
-        pointer, flags, _, size = SIGSTACK.unpack(process.memory.read(new, SIGSTACK.size))
-        if flags & ~(abi.SS_DISABLE | abi.SS_ONSTACK):
-            raise Failure(Errno.EINVAL)
-        if flags & abi.SS_DISABLE:
-            pointer = size = 0
-        elif size < abi.MINSIGSTKSZ:
-            raise Failure(Errno.ENOMEM)
-        process.signals.stack = (pointer, flags, size)
+        stack = SIGSTACK.unpack(process.memory.read(new, SIGSTACK.size))
+        process.signals.stack = _checked_stack(process, *stack)
     if old:
         pointer, flags, size = before
-        process.memory.write(old, SIGSTACK.pack(pointer, flags, 0, size))
+        shown = flags & abi.SS_AUTODISARM
+        shown |= abi.SS_ONSTACK if _is_on(before, process.state.sp) else 0 if size else abi.SS_DISABLE
+        process.memory.write(old, SIGSTACK.pack(pointer, shown, 0, size))
     return 0
 
 
-def _send(process: Process, signal: int) -> int:
-    if not 0 <= signal <= abi.NSIG:
+def _checked_stack(
+    process: Process, pointer: int, flags: int, padding: int, size: int
+) -> tuple[int, int, int]:
+    if _is_on(process.signals.stack, process.state.sp):
+        raise Failure(Errno.EPERM)
+    mode = flags & ~abi.SS_AUTODISARM
+    if mode not in (0, abi.SS_ONSTACK, abi.SS_DISABLE):
         raise Failure(Errno.EINVAL)
-    if signal:
-        process.signals.send(signal)
+    if mode == abi.SS_DISABLE:
+        return 0, flags, 0
+    if size < abi.MINSIGSTKSZ:
+        raise Failure(Errno.ENOMEM)
+    return pointer, flags, size
+
+
+def _is_on(stack: tuple[int, int, int], sp: int) -> bool:
+    """Whether a stack for handlers is the one in use."""
+    pointer, flags, size = stack
+    return not flags & abi.SS_AUTODISARM and 0 < sp - pointer <= size
+
+
+def _own_thread(process: Process, pid: int, tid: int) -> None:
+    if pid <= 0 or tid <= 0:
+        raise Failure(Errno.EINVAL)
+    if (pid, tid) != (process.pid, process.pid):
+        raise Failure(Errno.ESRCH)
+
+
+def _send(process: Process, signal: int, code: int, shared: bool = True) -> int:
+    """Send a signal from this process, or nothing if its number is 0."""
+    info = Info.sent(signal, code, process.pid, process.credentials.uid)
+    return _send_told(process, info, shared)
+
+
+def _send_told(process: Process, info: Info, shared: bool = True) -> int:
+    if not 0 <= info.signal <= abi.NSIG:
+        raise Failure(Errno.EINVAL)
+    if info.signal:
+        send(process, info, shared=shared)
     return 0
+
+
+def _told(process: Process, signal: int, pointer: int) -> Info:
+    """What a program tells with a signal. E2BIG if it may be more than the kernel keeps."""
+    data = process.memory.read(pointer, KEPT)
+    info = Info.unpack(signal, data)
+    if not known(info.code) and any(process.memory.read(pointer + KEPT, SIZE - KEPT)):
+        raise Failure(Errno.E2BIG)
+    return info

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.ahead import LARGEST_READ
+from kvrm.linux.delivery import send_own
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.open_file import GuestFile, OpenFile, SeekableFile
 from kvrm.linux.layout import DOUBLEWORD, IOVEC
@@ -197,7 +198,7 @@ def _from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | 
         except BrokenPipeError:
             if done:
                 break
-            process.signals.send(abi.SIGPIPE)
+            send_own(process, abi.SIGPIPE)
             raise
         except (GuestFault, Failure, OSError):
             if done:
@@ -222,7 +223,7 @@ def _between(process: Process, source: OpenFile, start: int, sink: OpenFile, cou
             if done:
                 break
             if isinstance(error, BrokenPipeError):
-                process.signals.send(abi.SIGPIPE)
+                send_own(process, abi.SIGPIPE)
             raise
         done += taken
         if taken < size:

@@ -1,9 +1,10 @@
-"""Independent copies of the guest's files, for snapshots."""
+"""Independent copies of the guest's files, named and open, for snapshots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
+from typing import Any, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from kvrm.linux.files.content import Budget
@@ -39,7 +40,35 @@ class NodeCopies:
             home.remember(name, node)
         if isinstance(node, Directory):
             node.parent = self.directory(node.parent)
+            if node.on_host and not node.dead:
+                node.parent.remember(node.name, node)
             node.entries = {name: child and self.of(child) for name, child in node.entries.items()}
+
+
+class Copied(Protocol):
+    """An open file, or what several of them share."""
+
+    def relink(self, copies: FileCopies) -> None:
+        """This is a shallow copy: part it from the original."""
+
+
+T = TypeVar("T", bound=Copied)
+
+
+class FileCopies:
+    """Independent copies of open files and of what they share, each made once whatever refers to it."""
+
+    def __init__(self, nodes: NodeCopies) -> None:
+        self.nodes = nodes
+        self._copies: dict[int, Any] = {}
+
+    def of(self, original: T) -> T:
+        """The copy of an open file, or of what it shares."""
+        if id(original) not in self._copies:
+            # known before it is linked: an epoll instance and what it watches refer to each other
+            self._copies[id(original)] = made = copy(original)
+            made.relink(self)
+        return cast("T", self._copies[id(original)])
 
 
 def _shallow(node: Node, budget: Budget) -> Node:

@@ -8,15 +8,15 @@ import os
 import select
 import stat
 from collections.abc import Callable
-from copy import copy
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.copying import NodeCopies
+from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
 from kvrm.linux.outcome import Finish, Stopped, deadlock
+from kvrm.streams import CLOSED, Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -58,7 +58,7 @@ class BytesInput(OpenFile):
     def available(self) -> int | None:
         return len(self._data) - self._offset
 
-    def poll(self) -> int:
+    def poll(self, process: Process) -> int:
         return abi.POLLHUP | (abi.POLLIN | abi.POLLRDNORM if self.available() else 0)
 
 
@@ -83,7 +83,7 @@ class Capture(OpenFile):
         captured += data
         return len(data)
 
-    def poll(self) -> int:
+    def poll(self, process: Process) -> int:
         return abi.POLLOUT | abi.POLLWRNORM
 
 
@@ -178,6 +178,9 @@ class Pipe:
         self.readers = 1
         self.writers = 1
 
+    def relink(self, copies: FileCopies) -> None:
+        """Nothing of it is shared with a copy."""
+
 
 class PipeEnd(OpenFile):
     """One end of a pipe that this process made. Nobody else can fill or empty it."""
@@ -186,12 +189,9 @@ class PipeEnd(OpenFile):
         super().__init__(flags, b"pipe:[%d]" % pipe.ino)
         self._pipe = pipe
 
-    def copy(self, nodes: NodeCopies, memo: dict[int, object]) -> OpenFile:
-        other = copy(self)
-        pipe = memo.setdefault(id(self._pipe), copy(self._pipe))
-        assert isinstance(pipe, Pipe)
-        other._pipe = pipe
-        return other
+    def relink(self, copies: FileCopies) -> None:
+        super().relink(copies)
+        self._pipe = copies.of(self._pipe)
 
     @property
     def waits(self) -> bool:
@@ -231,7 +231,7 @@ class PipeEnd(OpenFile):
     def available(self) -> int | None:
         return len(self._pipe.data)
 
-    def poll(self) -> int:
+    def poll(self, process: Process) -> int:
         pipe = self._pipe
         if self.writable:
             room = len(pipe.data) < abi.PIPE_SIZE
@@ -245,15 +245,19 @@ class PipeEnd(OpenFile):
             self._pipe.readers -= 1
 
 
-def input_stream(source: bytes | BinaryIO | None) -> OpenFile:
-    """Standard input: given bytes (None: empty), or a stream to read from."""
+def input_stream(source: bytes | BinaryIO | Closed | None) -> OpenFile | None:
+    """Standard input: given bytes (None: empty), or a stream to read from; None if it is closed."""
+    if source is CLOSED:
+        return None
     if source is None or isinstance(source, bytes | bytearray | memoryview):
         return BytesInput(bytes(source or b""))
     return _stream(source, abi.O_RDONLY, 0)
 
 
-def output_stream(sink: BinaryIO | None, number: int) -> OpenFile:
-    """Standard output or error (descriptor `number`): to a stream, or captured."""
+def output_stream(sink: BinaryIO | Closed | None, number: int) -> OpenFile | None:
+    """Standard output or error (descriptor `number`): to a stream, or captured; None if it is closed."""
+    if sink is CLOSED:
+        return None
     if sink is None:
         return Capture(number)
     return _stream(sink, abi.O_WRONLY, number)

@@ -72,7 +72,7 @@ def _argument(value: Array | int) -> int:
 
 def _compiled(function: Callable[..., int], name: str) -> tuple[Any, native.Loader]:
     """The native function, and what keeps it."""
-    loader = native.load_kept(name, lambda: module_text(function, name))
+    loader = native.loaded(module_text(function, name))
     types = [ctypes.c_void_p if t is PTR else ctypes.c_int64 for t in _parameters(function)]
     return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(loader.address(name)), loader
 

@@ -23,7 +23,7 @@ from kvrm.neural.memory.tables import TABLES
 from kvrm.neural.memory.trace import Peek, Sites
 
 BEST_TABLE = "best-offset"
-"""The table prefetcher that did best on the training traces (docs/networks-memory.md)."""
+"""The table prefetcher that did best on the training traces (docs/networks/memory.md)."""
 
 
 class Watch:

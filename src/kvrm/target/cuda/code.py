@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm import cache
-from kvrm.engine import native
+from kvrm.engine import native, objects
 from kvrm.engine.interpreter.dispatch import Policy, misplaced
 from kvrm.engine.interpreter.inline import InlinePolicy, inline_or_none
 from kvrm.engine.interpreter.library import variants_of
 from kvrm.engine.interpreter.slots import OPERANDS, PAGE_SLOTS, SLOT
+from kvrm.engine.objects import Object
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of, definitions
 from kvrm.isa.decoder import decode_many
@@ -39,7 +40,7 @@ log = logging.getLogger("kvrm")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Threads of a block of `run`, and the device's registers that each may use (docs/cuda.md)."""
+    """Threads of a block of `run`, and the device's registers that each may use (docs/use/gpu.md)."""
 
     threads: int
     registers: int
@@ -52,8 +53,6 @@ INLINE = Shape(128, 128)
 """With a network in the loop, the outputs of two layers of which are in registers."""
 UNALLOCATED, MISPLACED = -1, -2
 """In place of a variant's number."""
-LARGEST_CACHE = 512 << 20
-"""Bytes of compiled code that are kept on disk; what was written longest ago goes first."""
 
 Ids = npt.NDArray[np.uint32]
 
@@ -137,33 +136,39 @@ class Code:
         if copies > 1:
             self._lay_out_copies()
 
-    def _compiled(self) -> tuple[bytes, bytes, int]:
+    def _compiled(self) -> tuple[bytes, Object, int]:
         """Machine code of kernels, the host's object code of decoders, and how many handlers there are."""
-        parts = [native.fingerprint(), self._gpu.arch, self._shape, self.variants, self._skip is not None]
+        parts = [self._gpu.compiler, self._shape, self.variants, self._skip is not None]
         inline = None if self._inline is None else self._inline.name
         regions = [region.key for region in self.regions]
         stamp = repr([*parts, regions, inline, self._prefetching, prefetch.INSTRUCTION]).encode()
-        name = hashlib.blake2b(stamp, digest_size=16).hexdigest()
-        path = cache.versioned_directory("cuda", cache.source_hash()) / name
-        data = None if native.dumps() else cache.read_checked(path)
-        if data is None:
-            what = f"{len(self.variants)} instruction handlers and {len(self.regions)} regions"
-            log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
-            began = time.perf_counter()
-            emits = None if self._inline is None else self._inline.emit
-            staged = kernel.stage(
-                self.variants, self.regions, self._lone, emits, self._prefetching, self._skip
-            )
-            ptx = compile_ptx(staged.device, self._gpu.arch)
-            native.dump("ptx", ptx)
-            cubin = self._gpu.compile(ptx, self._shape.registers)
-            host = native.compile_object(staged.host)
-            data = staged.handlers.to_bytes(8, "little") + len(cubin).to_bytes(8, "little") + cubin + host
-            cache.write_checked(path, data)
-            cache.shrink(path.parent, "*", LARGEST_CACHE)
-            log.info("compiled it in %.1f s", time.perf_counter() - began)
-        handlers, size = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
-        return data[16 : 16 + size], data[16 + size :], handlers
+        path = native.versioned("cuda") / hashlib.blake2b(stamp, digest_size=16).hexdigest()
+        known = None if native.dumps() else cache.read_checked(path)
+        if known is not None:
+            cubin_name, host_name, handlers = known.decode().split()
+            cubin, host = objects.find(cubin_name), objects.find(host_name)
+            if cubin is not None and host is not None:
+                return cubin.code, host, int(handlers)
+        what = f"{len(self.variants)} instruction handlers and {len(self.regions)} regions"
+        log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
+        began = time.perf_counter()
+        emits = None if self._inline is None else self._inline.emit
+        staged = kernel.stage(self.variants, self.regions, self._lone, emits, self._prefetching, self._skip)
+        cubin, host = self._cubin(staged.device), native.compile_object(staged.host)
+        cache.write_checked(path, f"{cubin.name} {host.name} {staged.handlers}".encode())
+        log.info("compiled it in %.1f s", time.perf_counter() - began)
+        return cubin.code, host, staged.handlers
+
+    def _cubin(self, text: str) -> Object:
+        """The GPU's machine code of a module given as LLVM text."""
+        ptx, registers = compile_ptx(text, self._gpu.arch), self._shape.registers
+        native.dump("ptx", ptx)
+        return objects.compiled(
+            ptx,
+            f"{self._gpu.compiler}, {registers} registers",
+            lambda: self._gpu.compile(ptx, registers),
+            use_disk=not native.dumps(),
+        )
 
     def run(self, lanes: int, arguments: Sequence[int]) -> None:
         """Queue a launch for so many lanes."""

@@ -48,6 +48,7 @@ class Device:
         major = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
         minor = self._attribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         self.arch = f"sm_{major}{minor}"
+        self.compiler = f"{self.arch}, driver {self._call(cu.cuDriverGetVersion)}"
         self._context = context
         self._locked = LockedMemory(self._lock, self._unlock)
 

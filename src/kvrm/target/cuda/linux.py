@@ -113,6 +113,7 @@ def _rt_sigaction(c: Call) -> None:
     e, number, signal, new, old = c.e, NUMBERS["rt_sigaction"], c.x(0, "i"), c.x(1), c.x(2)
     c.refuse_unless(e.and_(c.equal(c.x(3), 8), c.below(e.sub(signal, const(1)), abi.NSIG)))
     c.refuse_if(e.or_(c.equal(signal, abi.SIGKILL), c.equal(signal, abi.SIGSTOP)))
+    c.refuse_unless(c.equal(c.fixed(Fixed.PENDING), 0))
     c.require_room_in_log()
     before = [c.fixed(ACTIONS + i, e.shl(e.sub(signal, const(1)), const(2))) for i in range(4)]
     found = c.local(4)
@@ -125,6 +126,8 @@ def _rt_sigaction(c: Call) -> None:
     given = c.local(4)
     with e.if_then(e.not_(c.equal(new, 0))):
         c.read(new, 32, given)
+        for at, kept in ((8, abi.SA_FLAGS), (24, ~UNBLOCKABLE)):
+            e.store_at(e.and_(e.load_at(given, at, I64), const(kept)), given, at)
     with e.if_then(e.not_(c.equal(old, 0))):
         c.write(old, 32, found)
     with e.if_then(e.not_(c.equal(new, 0))):

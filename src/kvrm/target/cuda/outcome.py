@@ -10,6 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.engine.emitter import I8, I32, I64, Emitter
+from kvrm.engine.interpreter.abi import untagged
 from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
@@ -17,12 +18,9 @@ from kvrm.target.cuda.abi import FAULT, FULL, IS_MAPPED, PAGES_LEFT, PLAIN, Para
 from kvrm.target.cuda.memory import CODE, MAPPED, READ, SHARED, WRITE
 from kvrm.target.cuda.thread import Thread
 
-KERNEL_HALF, TAG = 1 << 55, 0xFF << 56
-"""Bits of an address: the tag is no part of it if the other is clear (`kvrm.memory.untagged`)."""
-
 
 def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value & (1 << 64) - 1)
+    return ir.Constant(I64, value)
 
 
 def outcome(
@@ -74,15 +72,19 @@ def _settle_access(e: Emitter, t: Thread, state: ir.Value) -> None:
 def _settle_jump(e: Emitter, t: Thread, state: ir.Value) -> None:
     """A jump that led to no slot is a fault, unless what is there is code to the CPU.
 
-    That is so if the address has a tag, and if the lane may have made the page executable itself.
+    That is so if the address has a tag, and if the lane may have made the page executable itself. Where the
+    grant ended with the jump, the run may have too, and then there is no fault yet: the CPU knows.
     """
-    reason, ip, pc = (e.load_at(state, 32 * at, I64) for at in (layout.REASON, layout.IP, layout.PC))
+    reason, ip, pc, left = (
+        e.load_at(state, 32 * at, I64) for at in (layout.REASON, layout.IP, layout.PC, layout.REMAINING)
+    )
     begun_nowhere = e.and_(
         e.icmp_unsigned("==", reason, _c(Reason.HANDLER)),
         e.icmp_unsigned("==", e.and_(ip, _c(PLAIN - 1)), _c(0)),
     )
-    with e.if_then(e.or_(begun_nowhere, e.icmp_unsigned("==", reason, _c(Reason.CODE)))):
-        target, a = _untagged(e, pc), t.access(e)
+    lost = e.or_(begun_nowhere, e.icmp_unsigned("==", reason, _c(Reason.CODE)))
+    with e.if_then(e.and_(lost, e.icmp_unsigned("!=", left, _c(0)))):
+        target, a = untagged(e, pc), t.access(e)
         entry = a.entry(target)
         mapped = a.bit(e.load_at(entry, MAPPED, I32))
         made = e.icmp_unsigned("!=", e.load_at(state, 256 * Word.HAS_CODE, I64), _c(0))
@@ -95,13 +97,8 @@ def _settle_jump(e: Emitter, t: Thread, state: ir.Value) -> None:
 
 def _fault(e: Emitter, state: ir.Value, address: ir.Value, kind: ir.Value, mapped: ir.Value) -> None:
     e.store_at(_c(FAULT), state, 32 * layout.REASON)
-    e.store_at(_untagged(e, address), state, 32 * layout.ADDRESS)
+    e.store_at(untagged(e, address), state, 32 * layout.ADDRESS)
     e.store_at(e.or_(kind, e.select(mapped, _c(IS_MAPPED), _c(0))), state, 32 * layout.KIND)
-
-
-def _untagged(e: Emitter, address: ir.Value) -> ir.Value:
-    kernel_half = e.icmp_unsigned("!=", e.and_(address, _c(KERNEL_HALF)), _c(0))
-    return e.select(kernel_half, address, e.and_(address, _c(~TAG)))
 
 
 def _is_code(e: Emitter, entry: ir.Value) -> ir.Value:

@@ -208,7 +208,7 @@ class DeviceProcess:
         for nth, record in enumerate(records):
             call, expected = TABLE[int(record[0])], int(record[1])
             if call.name == "rt_sigaction":
-                process.signals.actions[int(record[2])] = Action(*record[3:7].tolist())
+                process.signals.set_action(int(record[2]), Action(*record[3:7].tolist()))
                 continue
             if call.name == "mmap" and not int(record[5]) & abi.MAP_ANONYMOUS:
                 result = self.files.map_again(process, nth, record[2:].tolist())
@@ -246,7 +246,7 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     block[Fixed.LINK_BYTES] = len(link)
     put(TARGET, link)
     directory = process.cwd.path() + b"\0"
-    if len(directory) <= PAGE:
+    if len(directory) <= PAGE and not process.cwd.dead:
         block[Fixed.CWD_BYTES] = len(directory)
         put(CWD, directory)
     put(NAME, process.name.ljust(16, b"\0"))

@@ -218,8 +218,8 @@ class CudaLanes(Lanes):
         reasons = lanes.reasons()
         away = reasons == AWAY
         here = ~away if away.any() else None
-        stops = _stops_by_reason(unfinished, program)[reasons]
-        leaving = np.flatnonzero(stops == LEAVES)
+        codes = _stops_by_reason(unfinished, program)
+        leaving = np.flatnonzero(codes[reasons] == LEAVES)
         before = out.retired[leaving]
         retired, pcs = _room(out.retired, here is None), _room(out.pc, here is None)
         lanes.outcome(retired, pcs)
@@ -228,6 +228,8 @@ class CudaLanes(Lanes):
         calls = leaving[reasons[leaving] == Reason.SVC]
         retired[calls] -= np.uint64(1)
         pcs[calls] -= np.uint64(4)
+        self._stop_at_breakpoints(out, reasons, pcs)
+        stops = codes[reasons]
         stops[leaving] = unfinished.code
         out.stop = merged(here, stops, out.stop)
         out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
@@ -236,6 +238,15 @@ class CudaLanes(Lanes):
         self._fetch_kept(out, here)
         self._fetch_streams(job, here, bool(len(leaving)))
         return leaving, out.retired[leaving] - before
+
+    def _stop_at_breakpoints(self, out: Outputs, reasons: Bytes, pcs: Words) -> None:
+        """Lanes that just branched to a breakpoint where nothing can run have not faulted: they stop at it."""
+        new = (reasons == FAULT) & (out.stop != Stop.FAULT.code)
+        if new.any() and (new := new & np.isin(pcs, [*self.breakpoints])).any():
+            at = np.flatnonzero(new)
+            at = at[self._device.get(layout.KIND)[at] & np.uint64(AccessKind.FETCH) != 0]
+            self._device.set_reason(at, Reason.BREAKPOINT)
+            reasons[at] = Reason.BREAKPOINT
 
     def _fetch_endings(self, out: Outputs, reasons: Bytes) -> None:
         """Fetch exit codes and faults."""
@@ -302,7 +313,8 @@ class CudaLanes(Lanes):
             memory.poke(page * PAGE, data)
         changes = memory.take_changes()
         state = left.words[: layout.EXIT_OFFSET // 8].tobytes(), pc
-        job.kept[lane] = Kept(state, changes, process, retired, spent)
+        arrived = int(left.words[layout.REASON // 8]) == Reason.CODE
+        job.kept[lane] = Kept(state, changes, process, retired, spent, arrived=arrived)
 
     def _progress(self, running: bool, seconds: float) -> Progress:
         on_cpu = super()._progress(running, seconds)

@@ -1,0 +1,57 @@
+"""Sending signals, and what they do to the process when they are not blocked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvrm.linux import abi
+from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.outcome import Finish, Killed, Stopped
+from kvrm.linux.siginfo import Info
+from kvrm.linux.signals import STOPPING, UNBLOCKABLE
+
+if TYPE_CHECKING:
+    from kvrm.linux.process import Process
+
+
+def send(process: Process, info: Info, *, shared: bool = True) -> None:
+    """Send a signal to the process, or to its thread: it acts, or waits while it is blocked.
+
+    Ends the run by Finish if the signal does. EAGAIN where it cannot be queued.
+    """
+    signals, bit = process.signals, 1 << info.signal - 1
+    if bit & STOPPING:
+        signals.drop(1 << abi.SIGCONT - 1)
+    elif info.signal == abi.SIGCONT:
+        signals.drop(STOPPING)
+    if not signals.blocked & bit:
+        _deliver(process, info)
+        return
+    room = signals.queued < process.limit(abi.RLIMIT_SIGPENDING)[0]
+    if not (signals.shared if shared else signals.own).add(info, room):
+        raise Failure(Errno.EAGAIN)
+
+
+def send_own(process: Process, signal: int) -> None:
+    """Send a signal to the thread for what it just did, such as writing to a pipe without a reader."""
+    send(process, Info.sent(signal, abi.SI_USER, process.pid, process.credentials.uid), shared=False)
+
+
+def block(process: Process, mask: int) -> None:
+    """Set which signals are blocked; pending ones that no longer are act."""
+    signals = process.signals
+    signals.blocked = mask & ~UNBLOCKABLE
+    while (info := signals.take(~signals.blocked)) is not None:
+        _deliver(process, info)
+
+
+def _deliver(process: Process, info: Info) -> None:
+    signal, handler = info.signal, process.signals.action(info.signal).handler
+    if process.signals.ignored(signal):
+        return
+    name = abi.signal_name(signal)
+    if handler != abi.SIG_DFL:
+        raise Finish(Stopped(f"signal handlers are not supported yet: {name} is to call {handler:#x}"))
+    if STOPPING >> signal - 1 & 1:
+        raise Finish(Stopped(f"the program stopped itself with {name}"))
+    raise Finish(Killed(signal))

@@ -1,0 +1,381 @@
+"""Loops that are skipped: what the analyser says, and that nobody can tell a skip from plain execution."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import kvrm
+from kvrm.isa.features import CORTEX_A76, feature_set
+from kvrm.machine.state import SP
+from kvrm.memory import PAGE
+from kvrm.neural.loops import plan
+from kvrm.neural.loops.analysis import analyse
+from kvrm.neural.loops.find import loop_at, loops_in
+from kvrm.neural.loops.policies import make, oracle
+from kvrm.neural.loops.sites import ENOUGH, Proposer, checked
+from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
+from kvrm.neural.loops.turn import Unsuitable
+from loop_cases import (
+    ADVERSARIES,
+    BYTES,
+    COPY,
+    COUNT,
+    EXECUTABLE,
+    FILL,
+    LENGTH,
+    MEMCPY,
+    MEMSET,
+    READ_ONLY,
+    SIEVE,
+    STACK_COUNTS,
+    SUM,
+    TIGHT,
+    WRITABLE,
+    Run,
+    set_registers,
+)
+from loop_lanes import Lanes, differences, random_lanes
+from loop_tools import BRK, CODE, DATA, Lab, Maker, Outcome, add, back, encode, random_start
+from places import GUESTS
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return Lab(1)
+
+
+def both(lab: Lab, body: list[int], budget: int = 100_000, **registers: int) -> tuple[Outcome, int]:
+    """What both ways of running leave, which must be the same, and how many turns were skipped."""
+    lab.load(body)
+    set_registers(lab, registers)
+    start = lab.state.save()
+    plain = lab.run(lab.plain, start, budget, frozenset())
+    lab.install()
+    skipped = lab.run(lab.skipping, start, budget, frozenset())
+    assert skipped == plain
+    return plain, lab.turns()
+
+
+# -- the analyser --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("body", "structure"),
+    [
+        (TIGHT, Structure(True, 2, None, Bound.ZERO, None, Condition.NE, Effect.PURE)),
+        (FILL, Structure(True, 2, None, Bound.ZERO, None, Condition.NE, Effect.FILL)),
+        (COPY, Structure(True, 2, None, Bound.ZERO, None, Condition.NE, Effect.COPY)),
+        (SUM, Structure(True, 0, None, Bound.REGISTER, 2, Condition.NE, Effect.REDUCTION)),
+        (LENGTH, Structure(False, None, None, Bound.ZERO, None, Condition.NE, Effect.SEARCH)),
+        (MEMSET, Structure(True, 2, None, Bound.CONSTANT, None, Condition.HI, Effect.FILL)),
+        (MEMCPY, Structure(True, 2, None, Bound.CONSTANT, None, Condition.HI, Effect.COPY)),
+        (SIEVE, Structure(True, 0, 1, Bound.REGISTER, 6, Condition.LE, Effect.FILL)),
+    ],
+)
+def test_structures(body: list[int], structure: Structure) -> None:
+    assert analyse(body, CODE).structure == structure
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ([encode("str_x_post", imm9=8, Rn=0, Rt=2), *COUNT], "a counter is stored"),
+        ([encode("ldr_x_unsigned", Rn=0, Rt=0), *COUNT], "does not go in equal steps"),
+        ([encode("adcs", sf=1, Rm=3, Rn=3, Rd=5), *COUNT], "flags of the turn before"),
+        ([encode("ldxr_x", Rn=0, Rt=4), *COUNT], "system register|aligned"),
+        ([encode("fadd_scalar", ftype=1, Rm=1, Rn=1, Rd=1), *COUNT], "floating-point"),
+        ([encode("ubfm", sf=1, N=1, immr=1, imms=63, Rn=5, Rd=5), *COUNT], "read that is not known"),
+        ([add(3, 1), encode("cbnz", sf=1, Rt=2)], "does not depend on a counter"),
+        ([encode("b", imm26=2), *COUNT], "a branch"),
+        (
+            [encode("ldr_x_unsigned", Rn=0, Rt=5), encode("str_x_unsigned", Rn=0, Rt=3), *COUNT],
+            "loads beside stores",
+        ),
+    ],
+)
+def test_what_is_not_understood_says_why(body: list[int], reason: str) -> None:
+    with pytest.raises(Unsuitable, match=reason):
+        analyse(back(body), CODE)
+
+
+def test_an_instruction_that_the_machine_lacks_is_no_loop() -> None:
+    body = back([encode("dc_cvap", Rt=1), *COUNT])
+    assert analyse(body, CODE).structure.effect is Effect.PURE
+    with pytest.raises(Unsuitable, match="that there is not"):
+        analyse(body, CODE, feature_set("armv8.0"))
+
+
+def test_loops_are_found() -> None:
+    words = [add(1, 1), *FILL, add(1, 1), *LENGTH, encode("b", imm26=-3)]
+    assert list(loops_in(words)) == [(1, 3), (5, 6)]
+    assert [loop_at(words, i) for i in range(8)] == [None, (1, 3), (1, 3), (1, 3), None, (5, 6), (5, 6), None]
+
+
+# -- skips that are worth having -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("body", "registers", "turns"),
+    [
+        (TIGHT, {"x2": 1000, "x3": 7}, 999),
+        (FILL, {"x0": DATA + 24, "x2": 100, "x3": 77}, 99),
+        (BYTES, {"x0": WRITABLE + 3, "x2": 4000, "x3": 0x1AB}, 3999),
+        (COPY, {"x0": DATA + PAGE - 56, "x1": READ_ONLY, "x2": 300}, 299),
+        (SUM, {"x0": READ_ONLY + 1, "x2": READ_ONLY + 3001, "x5": -5}, 2999),
+        (MEMSET, {"x3": DATA + 4096 - 200, "x2": 64 * 40}, 39),
+        (SIEVE, {"x3": DATA, "x0": 10, "x1": 7, "x6": 9000}, (9000 - 10) // 7),
+    ],
+)
+def test_all_turns_but_the_last_are_skipped(
+    lab: Lab, body: list[int], registers: dict[str, int], turns: int
+) -> None:
+    """With pages present; the first run has touched them."""
+    lab.load(body)
+    for page in range(6):
+        lab.memory.own(DATA + page * PAGE)
+        lab.memory.resolve(DATA + page * PAGE, 2)
+    _, skipped = both(lab, body, **registers)
+    assert turns - 8 <= skipped <= turns
+
+
+def test_a_search_skips_up_to_what_it_looks_for(lab: Lab) -> None:
+    data = lab.memory.read(READ_ONLY, PAGE)
+    zero = data.index(b"\0", 1)
+    _, turns = both(lab, LENGTH, x0=READ_ONLY + 1)
+    assert turns == zero - 1 or turns == 0
+
+
+# -- adversaries ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("runs", ADVERSARIES)
+def test_adversaries(lab: Lab, runs: Callable[[], Iterable[Run]]) -> None:
+    for run in runs():
+        both(lab, run.body, run.budget, **run.registers)
+
+
+def test_the_stack_pointer_may_count() -> None:
+    assert analyse(STACK_COUNTS, CODE).structure.counter == SP
+
+
+def test_a_copy_whose_registers_hold_something_else_is_not_skipped(lab: Lab) -> None:
+    """What MEMCPY stores first is not what is in front of its source; the second turn's is."""
+    outcome, turns = both(lab, MEMCPY, x1=READ_ONLY, x3=DATA + PAGE, x2=64 * 20)
+    assert turns == 0 and outcome.retired > 100
+
+
+def test_a_copy_whose_registers_hold_what_was_loaded_is(lab: Lab) -> None:
+    lab.load(MEMCPY)
+    source = READ_ONLY + 256
+    words = [lab.memory.read(source + 16 * i, 16) for i in range(1, 5)]
+    lab.state.pc, lab.state.x[1], lab.state.x[3], lab.state.x[2] = CODE, source, DATA + 3 * PAGE + 5, 64 * 20
+    for i, word in enumerate(words):
+        lab.state.v[i] = int.from_bytes(word, "little")
+    lab.memory.resolve(DATA + 3 * PAGE, 2)
+    start = lab.state.save()
+    plain = lab.run(lab.plain, start, 10_000, frozenset())
+    lab.memory.resolve(DATA + 3 * PAGE, 2)
+    assert lab.install()
+    assert lab.run(lab.skipping, start, 10_000, frozenset()) == plain
+    assert lab.turns() > 10
+
+
+def test_stores_into_code_are_not_skipped(lab: Lab) -> None:
+    """Pages that can be executed, of others and its own."""
+    _, turns = both(lab, FILL, x0=EXECUTABLE + 8, x2=100, x3=1)
+    assert turns == 0
+    machine, plain = (_writes_itself(policies) for policies in ({"loops": "oracle"}, {}))
+    for m in (machine, plain):
+        m.run(max_instructions=30_000)
+    assert list(machine.x) == list(plain.x) and machine.pc == plain.pc
+    assert machine.memory[0x1000:0x3000] == plain.memory[0x1000:0x3000]
+
+
+def _writes_itself(policies: dict[str, str]) -> kvrm.Machine:
+    """A fill of two pages that begins in front of itself, on a page that may be written and executed."""
+    machine = kvrm.Machine(engine="interpreter", policies=policies)
+    words = b"".join(word.to_bytes(4, "little") for word in [*FILL, BRK])
+    machine.write_memory(0x1000, bytes(2 * PAGE), "rwx")
+    machine.write_memory(0x1800, words)
+    machine.set_pc(0x1800)
+    machine.x[0], machine.x[2], machine.x[3] = 0x1000, 1000, 0x1234
+    return machine
+
+
+def test_every_budget(lab: Lab) -> None:
+    """It may end in the loop, at any instruction."""
+    for body in (FILL, COPY, SUM, LENGTH, TIGHT):
+        for budget in range(1, 90):
+            outcome, _ = both(lab, body, budget, x0=DATA + 8, x1=READ_ONLY, x2=25, x3=3)
+            assert outcome.retired <= budget
+
+
+def test_a_loop_with_a_breakpoint_inside_is_not_skipped(lab: Lab) -> None:
+    for at in range(len(FILL) + 1):
+        lab.load(FILL)
+        lab.state.pc, lab.state.x[0], lab.state.x[2] = CODE, DATA + 8, 40
+        start, breaks = lab.state.save(), frozenset({CODE + 4 * at})
+        plain = lab.run(lab.plain, start, 1000, breaks)
+        lab.skipping.run(0, breaks)
+        assert lab.install() == (at == len(FILL))
+        assert lab.run(lab.skipping, start, 1000, breaks) == plain
+        lab.skipping.run(0, frozenset())
+        lab.plain.run(0, frozenset())
+
+
+def test_a_breakpoint_that_is_set_later_stops_the_loop(lab: Lab) -> None:
+    lab.load(TIGHT)
+    assert lab.install()
+    lab.state.pc, lab.state.x[2] = CODE, 100
+    outcome = lab.run(lab.skipping, lab.state.save(), 1000, frozenset({CODE + 4}))
+    assert outcome.pc == CODE + 4 and outcome.retired == 1
+    lab.skipping.run(0, frozenset())
+
+
+def test_code_that_is_written_is_forgotten(lab: Lab) -> None:
+    lab.load(TIGHT)
+    assert lab.install()
+    other = [encode("add_imm", sf=1, imm12=1, Rn=5, Rd=5), *TIGHT[1:]]
+    outcome, _ = both(lab, other, x2=50, x3=7)
+    lab.state.load(outcome.state)
+    assert lab.state.x[5] == 50
+
+
+# -- random loops --------------------------------------------------------------------------------------------
+def compare(seed: int, wanted: int, each: int = 30) -> int:
+    """Run random loops twice until that many runs have skipped turns; how many runs there were."""
+    lab, runs, skips, number = Lab(seed), 0, 0, 0
+    while skips < wanted:
+        number += 1
+        rng = random.Random(seed << 32 | number)
+        lab.load(Maker(rng).body())
+        if not lab.install():
+            continue
+        for i in range(each):
+            start = random_start(rng, lab)
+            budget = rng.choice((3000, 3000, rng.randrange(1, 400)))
+            plain = lab.run(lab.plain, start, budget, frozenset())
+            lab.install()
+            before = lab.turns()
+            skipped = lab.run(lab.skipping, start, budget, frozenset())
+            assert skipped == plain, (seed, number, i)
+            runs, skips = runs + 1, skips + (lab.turns() > before)
+    return runs
+
+
+def test_random_loops() -> None:
+    assert compare(7, 3000) < 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_a_million_skips(seed: int) -> None:
+    compare(seed, 100_000)
+
+
+@pytest.mark.parametrize("place", [plan.COST, plan.EXIT, plan.MOVING])
+def test_wrong_plans_are_seen(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison notices a skip that counts, leaves or moves registers wrongly."""
+    right = plan.plan_of
+
+    def wrong(loop: object, head: int, least: int | None = None) -> object:
+        words = right(loop, head, least)  # type: ignore[arg-type]
+        if place == plan.COST:
+            words[place // 8] += 1
+        elif place == plan.EXIT:
+            words[place // 8] = 0
+        else:
+            words[place // 8 + 1] = 0
+        return words
+
+    monkeypatch.setattr(plan, "plan_of", wrong)
+    with pytest.raises(AssertionError):
+        compare(7, 300)
+
+
+# -- policies ------------------------------------------------------------------------------------------------
+def test_any_wrong_field_is_rejected() -> None:
+    body = tuple(SIEVE)
+    right = oracle([body])[0]
+    assert right is not None and checked(right, body, CODE, CORTEX_A76) is not None
+    for field, value in {
+        "counted": False,
+        "counter": 1,
+        "step": None,
+        "bound": Bound.ZERO,
+        "bound_register": 5,
+        "condition": Condition.LT,
+        "effect": Effect.PURE,
+    }.items():
+        assert checked(replace(right, **{field: value}), body, CODE, CORTEX_A76) is None
+
+
+def test_a_policy_that_is_mostly_wrong_is_not_asked_any_more() -> None:
+    wrong = Structure(True, 9, None, Bound.ZERO, None, Condition.NE, Effect.COPY)
+    proposer = Proposer(lambda bodies: [wrong for _ in bodies])
+    for _ in range(2 * ENOUGH):
+        assert proposer.decide(tuple(FILL), CODE, CORTEX_A76) is None
+    assert proposer.off and proposer.loops == ENOUGH == proposer.rejected
+
+
+PROGRAMS = {"hello": [], "primes": ["3000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
+
+
+def run(program: str, policy: str | None) -> tuple[kvrm.Result, dict[str, object]]:
+    machine = kvrm.Machine(
+        GUESTS / program,
+        args=PROGRAMS[program],
+        stdin=b"(1 + 2) * 3\n",
+        engine="interpreter",
+        policies={} if policy is None else {"loops": policy},
+    )
+    result = machine.run()
+    return result, machine.policies["loops"].report if policy else {}
+
+
+@pytest.mark.parametrize("policy", ["rule", "table", "network", "random", "oracle"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_policy_changes_what_a_program_does(program: str, policy: str) -> None:
+    plain, (result, report) = run(program, None)[0], run(program, policy)
+    for name in ("stop", "retired", "exit_code", "stdout", "stderr", "pc"):
+        assert getattr(result, name) == getattr(plain, name)
+    assert 0 <= report["skipped"] <= result.retired
+
+
+def test_a_program_is_skipped_and_told_so() -> None:
+    machine = kvrm.Machine(policies={"loops": "oracle"})
+    words = b"".join(word.to_bytes(4, "little") for word in [*TIGHT, BRK])
+    machine.write_memory(0x1000, words, "rx")
+    machine.set_pc(0x1000)
+    machine.x[2], machine.x[3] = 50_000_000, 3
+    result = machine.run()
+    assert result.retired == 150_000_000
+    assert machine.x[5] == 150_000_000 and machine.x[2] == 0
+    report = machine.policies["loops"].report
+    assert report["skipped"] > 0.9 * result.retired and report["accepted"] == 1
+
+
+def test_both_policies_together() -> None:
+    machine = kvrm.Machine(policies={"loops": "oracle", "dispatch": "table"})
+    machine.write_memory(0x1000, b"".join(word.to_bytes(4, "little") for word in [*TIGHT, BRK]), "rx")
+    machine.set_pc(0x1000)
+    machine.x[2], machine.x[3] = 20_000_000, 1
+    machine.run()
+    assert machine.x[5] == 20_000_000 and machine.policies["loops"].report["skipped"]
+
+
+def test_lanes_on_the_cpu() -> None:
+    """They are what they are without a policy; each worker finds loops for itself."""
+    lab, bodies, cases = random_lanes(21, 20, 20)
+    plain, skipping = (Lanes(lab, bodies, cases, "cpu", policies=p) for p in ({}, {"loops": "oracle"}))
+    for budget in (400, 37, 2000, 30_000):
+        assert not differences(plain.lanes.run(budget), skipping.lanes.run(budget))
+    assert skipping.machine.policies["loops"].skipped > 100_000
+
+
+def test_where_it_cannot_be_used() -> None:
+    with pytest.raises(kvrm.UsageError, match="engine interpreter"):
+        kvrm.Machine(engine="reference", policies={"loops": "rule"})
+    with pytest.raises(kvrm.UsageError, match="no policy loops=best"):
+        kvrm.Machine(policies={"loops": "best"})
+    with pytest.raises(kvrm.UsageError, match=r"loops-table\.npy"):
+        make("table", Path("/nowhere"))
