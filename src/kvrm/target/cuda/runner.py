@@ -240,7 +240,7 @@ class CudaLanes(Lanes):
         return leaving, out.retired[leaving] - before
 
     def _stop_at_breakpoints(self, out: Outputs, reasons: Bytes, pcs: Words) -> None:
-        """Lanes that just branched to a breakpoint where nothing can run have not faulted: they stop at it."""
+        """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted."""
         new = (reasons == FAULT) & (out.stop != Stop.FAULT.code)
         if new.any() and (new := new & np.isin(pcs, [*self.breakpoints])).any():
             at = np.flatnonzero(new)
