@@ -69,7 +69,7 @@ def test_run_returns_what_the_guest_returns(examples: Path) -> None:
     assert (done.returncode, done.stdout) == (1, b"14\nerror: division by zero\n")
 
 
-def test_arguments_behind_the_program_are_the_guests(examples: Path) -> None:
+def test_arguments_after_the_program_are_the_guests(examples: Path) -> None:
     done = kvrm("run", examples / "faults", "--stats", "--help", "--", "-x")
     assert done.returncode == 2
     assert done.stdout == b"about to do: --stats\nunknown kind\n"

@@ -40,6 +40,15 @@ class Probe:
 
 OWN_MOUNT = "a writable directory is a mount of its own, whose top the guest does not change"
 PROBES = [
+    Probe(
+        "advice",
+        pinned={
+            "all_advice: advice 9 on a shared file": ("-1 EOPNOTSUPP", "what is mapped of a file is a copy"),
+        },
+    ),
+    Probe("memory"),
+    Probe("prctl"),
+    Probe("scheduling"),
     Probe("paths"),
     Probe(
         "paths",
@@ -58,6 +67,8 @@ PROBES = [
     Probe("offsets"),
     Probe("offsets", writable=True),
     Probe("signals"),
+    Probe("clocks"),
+    Probe("timers"),
 ]
 
 

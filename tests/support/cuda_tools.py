@@ -62,6 +62,12 @@ def opening(name: str | bytes, flags: int = 0, at: int = HERE) -> list[Op | byte
     return [*path(name), ("openat", at, scratch(PATH), flags, 0)]
 
 
+def alarm(which: int, microseconds: int) -> list[Op | bytes]:
+    """Have a signal sent after this time, as ITIMER_REAL, ITIMER_VIRTUAL or ITIMER_PROF measures it."""
+    value = struct.pack("<4q", 0, 0, 0, microseconds)
+    return [("read", 0, scratch(), 32), value, ("setitimer", which, scratch(), 0)]
+
+
 def run(target: str, program: Path, budgets: tuple[int | None, ...] = (None,), **options: Any) -> Any:
     """The results of lanes, one for each input."""
     lanes = options.pop("lanes", None) or len(options["stdin"])

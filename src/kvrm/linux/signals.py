@@ -51,7 +51,7 @@ class Pending:
     def add(self, info: Info, room: bool) -> bool:
         """Keep a signal, `room` or not. False if it may only be sent with what it tells, and that is lost."""
         bit, real_time = 1 << info.signal - 1, info.signal >= _REAL_TIME
-        if self.mask & bit and not real_time:
+        if self.mask & bit and not real_time and info.timer is None:
             return True
         if room or (not real_time and info.code >= 0):
             self.queue.append(info)
@@ -108,8 +108,8 @@ class Signals:
 
     @property
     def queued(self) -> int:
-        """How many count against RLIMIT_SIGPENDING."""
-        return len(self.own.queue) + len(self.shared.queue)
+        """How many count against RLIMIT_SIGPENDING; those of timers were counted when these were made."""
+        return sum(info.timer is None for info in (*self.own.queue, *self.shared.queue))
 
     def action(self, signal: int) -> Action:
         """What happens on `signal`."""
@@ -130,10 +130,6 @@ class Signals:
         self.actions[signal] = action
         if self.ignored(signal):
             self.drop(1 << signal - 1)
-
-    def take(self, among: int) -> Info | None:
-        """Remove the first pending signal of a mask, those of the thread before those of the process."""
-        return self.own.take(among) or self.shared.take(among)
 
     def drop(self, signals: int) -> None:
         """Forget pending signals of a mask."""

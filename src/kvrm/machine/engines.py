@@ -28,7 +28,7 @@ INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
 SKIPPING = {"cpu": "kvrm.neural.loops.sites:Sites", "cuda": "kvrm.neural.loops.device_sites:DeviceSites"}
-"""For each target, what puts handlers that skip turns where loops begin."""
+"""For each target, what puts handlers that skip iterations where loops begin."""
 REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
     "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"

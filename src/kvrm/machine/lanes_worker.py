@@ -166,6 +166,8 @@ class Worker:
         self._memory.restore(job.snapshot.memory)
         self._engine.run(0, machine.breakpoints)
         plain = job.args is None and job.readable and not job.starts & breakpoints
+        # a timer's signal comes at a count of instructions at which only `Machine._run_to` stops
+        plain &= machine._process is None or job.snapshot.process.due is None
         self._enters = self._native and plain
         ends = ENDS if machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
         self._ends = {int(reason): stop for reason, stop in ends.items()}

@@ -358,12 +358,13 @@ class Machine:
         words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
-            over = None
+            over, due = None, None if process is None else process.due
             try:
                 if resumed:
                     left, resumed = engine.resume(end), False
                 else:
-                    left = engine.run(min(end - retired, watch.slice), stops)
+                    until = end if due is None else min(end, due)
+                    left = engine.run(min(until - retired, watch.slice), stops)
                 retired = engine.retired
                 if left is not None and left.kind is system_call and process is not None:
                     call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
@@ -372,6 +373,8 @@ class Machine:
                     call.count += 1
                 elif left and left.kind is not budget and not (replaced and replaced.takes(self, left)):
                     return explain(left, self.pc, self._word)
+                if over is None and due is not None and retired >= due:
+                    over = process.expire(retired)
             except OutOfMemory:
                 return OUT_OF_MEMORY
             except (KvrmError, KeyboardInterrupt, GuestFault):

@@ -30,7 +30,7 @@ _background: weakref.WeakSet[Runner[Any]] = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one run may do: `budget` instructions of each lane, `batch` of them before other lanes' turn."""
+    """What one run may do: `budget` instructions of each lane, `batch` of them before other lanes run."""
 
     budget: int
     batch: int

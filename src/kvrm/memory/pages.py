@@ -43,20 +43,22 @@ HOST: Final = memoryview((ctypes.c_char * sys.maxsize).from_address(0)).cast("B"
 
 _zeros = anonymous(PAGE)
 ZERO_PAGE: Final = host_address(_zeros)
-"""Host address of the page of zeros that every lane reads before its first write. Nobody writes to it."""
+"""Host address of the page of zeros that every lane reads before its first write. It is never written to."""
 
 
 class Image:
     """A page-aligned copy of a file or segment that any number of machines read and none writes.
 
-    The last page is padded with zeros. `size` is in bytes, without the padding.
+    The last page is padded with zeros. `size` is in bytes, without the padding. Pages past the end are zeros,
+    or, if it `ends`, nothing that can be accessed, as in a file that is mapped (`BeyondFile`).
     """
 
-    __slots__ = ("_bytes", "_end", "address", "name", "size")
+    __slots__ = ("_bytes", "_end", "address", "ends", "name", "size")
 
-    def __init__(self, data: Buffer, name: str = "") -> None:
+    def __init__(self, data: Buffer, name: str = "", *, ends: bool = False) -> None:
         view = memoryview(data).cast("B")
         self.name = name
+        self.ends = ends
         self.size = len(view)
         self._end = (self.size + PAGE - 1) & -PAGE
         # An anonymous mapping may not be empty.
@@ -78,7 +80,7 @@ class Image:
 
 
 class Page:
-    """One private page. Whoever refers to it keeps it alive: a memory, and every snapshot that froze it."""
+    """One private page, kept alive by each memory and each snapshot that refers to it."""
 
     __slots__ = ("_pool", "address")
 
@@ -93,10 +95,10 @@ class Page:
 class PagePool:
     """Private pages of one lane.
 
-    The first page of a guest address lies in an *arena*, at the same place as in the guest: neighbours there
-    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where that
-    place is taken, by a page that a snapshot holds, the page comes from chunks that grow with use. Arenas are
-    reserved only; places in them that are released go back to the host, a batch at a time.
+    The first page of a guest address lies in an *arena*, at the same offset as in the guest: neighbours there
+    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where a page
+    that a snapshot holds is already there, the page comes from chunks that grow with use. Arenas are only
+    reserved; pages of them that are released go back to the host, a batch at a time.
 
     One thread takes pages; any thread may release them, at any moment.
     """
@@ -163,7 +165,7 @@ class PagePool:
             self._give_back()
 
     def _place(self, index: int) -> int | None:
-        """The page's own place in its arena, or None if the host had none."""
+        """The page's own address in its arena, or None if the host had none."""
         group, within = divmod(index, _ARENA_PAGES)
         if group not in self._arenas:
             self._arenas[group] = _arena()

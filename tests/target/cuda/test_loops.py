@@ -52,8 +52,8 @@ class TestLanes:
         assert pair.installed == 60
         for budget in (400, 37, 2000):
             pair.run(budget)
-        _, skips, turns = pair.skipping.counts()
-        assert skips > 500 and turns > 20_000
+        _, skips, iterations = pair.skipping.counts()
+        assert skips > 500 and iterations > 20_000
 
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(100, 110))

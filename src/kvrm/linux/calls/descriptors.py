@@ -12,7 +12,7 @@ from kvrm.linux.files.open_file import Descriptor, DirectoryFile
 from kvrm.linux.files.opening import check_flags, open_created, open_path
 from kvrm.linux.files.streams import Pipe, PipeEnd
 from kvrm.linux.layout import DOUBLEWORD, FLOCK, INT, POLLFD, WORD, timespec
-from kvrm.linux.outcome import deadlock
+from kvrm.linux.waiting import wait_until
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -273,6 +273,5 @@ def pselect6(
 
 
 def _idle(process: Process, wait: int | None) -> None:
-    if wait is None:
-        deadlock("it waits without a time limit for events that cannot come")
-    process.sleep(wait)
+    limit = None if wait is None else process.uptime + wait
+    wait_until(process, limit, "it waits without a time limit for events that cannot come")

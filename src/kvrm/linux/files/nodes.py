@@ -5,8 +5,6 @@ Nodes of read-only trees become the guest's own when it changes them: they enter
 `entries` of directories. Nodes of a writable tree never do; their changes go to the host.
 """
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os

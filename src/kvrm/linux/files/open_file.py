@@ -1,7 +1,5 @@
 """Open file descriptions: what a descriptor refers to, with its offset and status flags."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os
@@ -125,7 +123,7 @@ class OpenFile:
         """The POLL* events that hold now."""
         return abi.POLLIN | abi.POLLOUT | abi.POLLRDNORM | abi.POLLWRNORM
 
-    def closed(self) -> None:
+    def closed(self, process: Process) -> None:
         """The last descriptor that referred to it was closed."""
 
 

@@ -1,7 +1,5 @@
 """Standard streams and pipes."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os
@@ -15,7 +13,8 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
-from kvrm.linux.outcome import Finish, Stopped, deadlock
+from kvrm.linux.outcome import Finish, Stopped
+from kvrm.linux.waiting import wait_for_ever
 from kvrm.streams import CLOSED, Closed
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ class PipeEnd(OpenFile):
         if not pipe.data and pipe.writers and size:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            deadlock("it reads from an empty pipe that nobody else can write to")
+            wait_for_ever(process, "it reads from an empty pipe that nobody else can write to")
         data, pipe.data = pipe.data[:size], pipe.data[size:]
         return data
 
@@ -222,9 +221,9 @@ class PipeEnd(OpenFile):
         if room < min(len(data), 4096) or not room:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            deadlock("it writes to a full pipe that nobody else can read from")
+            wait_for_ever(process, "it writes to a full pipe that nobody else can read from")
         if len(data) > room and not self.flags & abi.O_NONBLOCK:
-            deadlock("it writes more to a pipe than fits, and nobody else can read from it")
+            wait_for_ever(process, "it writes more to a pipe than fits, and nobody else can read from it")
         pipe.data += data[:room]
         return min(room, len(data))
 
@@ -238,7 +237,7 @@ class PipeEnd(OpenFile):
             return (abi.POLLOUT | abi.POLLWRNORM if room else 0) | (0 if pipe.readers else abi.POLLERR)
         return (abi.POLLIN | abi.POLLRDNORM if pipe.data else 0) | (0 if pipe.writers else abi.POLLHUP)
 
-    def closed(self) -> None:
+    def closed(self, process: Process) -> None:
         if self.writable:
             self._pipe.writers -= 1
         else:

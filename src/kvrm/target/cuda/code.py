@@ -63,9 +63,10 @@ class Code:
     Words that the `dispatch` policy has in a class that cannot run them leave for the host, which says so. If
     it is an inline policy, the kernel finds out, each time that one is to run. `ahead` has, for instructions
     that are to prefetch, steps from the addresses that they access; if it is given, pages can be made ready.
-    With `skip` loops can be skipped (`skipped`), whose last turns run in a second copy of all slots. `lone`:
-    it is for one lane. `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`), `sites` how
-    many instructions prefetch. Compiled code is cached on disk, named by a hash of all that it depends on.
+    With `skip` loops can be skipped (`skipped`), whose last iterations run in a second copy of all slots.
+    `lone`: it is for one lane. `kernels` are the compiled functions by name (`kvrm.target.cuda.kernel`),
+    `sites` how many instructions prefetch. Compiled code is cached on disk, named by a hash of all that it
+    depends on.
     """
 
     def __init__(

@@ -115,16 +115,16 @@ class DeviceRegion(RegionStage):
         """None: a block may follow the meeting."""
         return {}
 
-    def _unroll(self, turn: list[Block], needed: int) -> None:
+    def _unroll(self, iteration: list[Block], needed: int) -> None:
         e, self._gone = self.e, set()
         start = e.append_basic_block("start")
         e.branch(start)
         e.position_at_end(start)
         self._before = self._present()
-        super()._unroll(turn, needed)
+        super()._unroll(iteration, needed)
         self._before = None
 
-    def _checked_together(self, turn: list[Block]) -> Any:
+    def _checked_together(self, iteration: list[Block]) -> Any:
         return _Apart()
 
     def leave_plain(self) -> None:
@@ -199,7 +199,7 @@ class DeviceRegion(RegionStage):
         self._wait(number)
 
     def _edge(self, pc: int) -> None:
-        """Leave a loop in one of several turns: those who stay go on to the last."""
+        """Leave a loop in one of several iterations: lanes that stay go on to the last."""
         self._ahead = [pc] if pc in self._heads else []
         self._gone.add(self._number_of(pc))
         self._go(pc, self._before, {-1})

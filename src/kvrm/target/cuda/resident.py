@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
+from kvrm.linux.clock import EPOCH
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.process import EPOCH
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
@@ -225,13 +225,19 @@ class Call:
         self.e.call(ranges.change(self.fn.module), [self.block, start, end, become, self._pages_left])
 
     def show(
-        self, start: ir.Value, end: ir.Value, become: ir.Value, content: ir.Value, size: ir.Value
+        self,
+        start: ir.Value,
+        end: ir.Value,
+        become: ir.Value,
+        content: ir.Value,
+        size: ir.Value,
+        rest: ir.Value,
     ) -> None:
-        """The same of pages that are not mapped. They show `size` bytes from a device address on, then zeros.
+        """The same of pages that are not mapped. They show `size` bytes from a device address, then `rest`.
 
         Refused if one of them shows something else to another lane.
         """
-        arguments = [self.block, start, end, become, self._pages_left, content, size]
+        arguments = [self.block, start, end, become, self._pages_left, content, size, rest]
         self.refuse_unless(self.e.call(ranges.show(self.fn.module), arguments))
 
     @property

@@ -150,7 +150,7 @@ def _cases(
     choose: Choose | None,
     targets: Targets,
 ) -> None:
-    """Run the handler or the region with the number `which`, or skip turns of a loop.
+    """Run the handler or the region with the number `which`, or skip iterations of a loop.
 
     `choose` decides whether a handler may.
     """

@@ -29,21 +29,22 @@ class DeviceSkipping(Skipping, Protocol):
     """Has loops skipped in the code of an engine."""
 
     def emit(self, module: Module) -> ir.Function:
-        """The kernel's function that skips turns."""
+        """The kernel's function that skips iterations."""
 
 
 @dataclass(slots=True)
 class Site:
     """The instructions from `pc` to `end`; while it has to `rest`, nobody skips them.
 
-    `entries` and `turns`: how often lanes entered the loop, and how many turns they skipped, as last seen.
+    `entries` and `iterations`: how often lanes entered the loop, and how many iterations they skipped, as
+    last seen.
     """
 
     pc: int
     end: int
     rest: int = 0
     entries: int = 0
-    turns: int = 0
+    iterations: int = 0
 
 
 class Skipped:
