@@ -50,26 +50,21 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
-<<<<<<< HEAD
-    signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
-=======
-    signal = SIGBUS if isinstance(f, AlignmentFault | BeyondFile) else SIGSEGV
-    why = "not allowed" if f.mapped else "nothing is mapped there"
+    signal, why = SIGSEGV, _why_refused(f.mapped)
     if isinstance(f, AlignmentFault):
-        why = "not aligned"
+        signal, why = SIGBUS, "not aligned"
     elif isinstance(f, BeyondFile):
-        why = "past the end of the mapped file"
-    message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
->>>>>>> main
+        signal, why = SIGBUS, "past the end of the mapped file"
     fault = Fault(f.address, f.kind, f.mapped)
-    message = _fault_message(fault, pc, signal)
+    message = _fault_message(fault, pc, why)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
 
 
-def _fault_message(fault: Fault, pc: int, signal: int) -> str:
-    why = "not allowed" if fault.mapped else "nothing is mapped there"
-    if signal == SIGBUS:
-        why = "not aligned"
+def _why_refused(mapped: bool) -> str:
+    return "not allowed" if mapped else "nothing is mapped there"
+
+
+def _fault_message(fault: Fault, pc: int, why: str) -> str:
     return f"{fault.kind.name.lower()} of {fault.address:#x} at pc {pc:#x}: {why}"
 
 
@@ -93,9 +88,10 @@ def _signal_message(signal: int) -> str:
 
 
 def message_of(stop: Stop, pc: int, exit_code: int, signal: int, fault: Fault | None) -> str:
-    """The message of a Result with these fields; without the word or the system call, where it has them."""
+    """The message of a Result with these fields, as far as they tell what it says."""
     if fault is not None:
-        return _fault_message(fault, pc, signal)
+        bus_error = "not aligned, or past the end of the mapped file"
+        return _fault_message(fault, pc, bus_error if signal == SIGBUS else _why_refused(fault.mapped))
     match stop:
         case Stop.EXIT:
             return _exit_message(exit_code)

@@ -17,14 +17,9 @@ from kvrm.memory import PAGE
 from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device, DeviceError
-<<<<<<< HEAD
 from kvrm.target.cuda.gather import ROW_WORDS
 from kvrm.target.cuda.image import Image
 from kvrm.target.cuda.memory import SLAB_BYTES
-=======
-from kvrm.target.cuda.image import ENTRY, Image
-from kvrm.target.cuda.memory import FILE, READY, SLAB_BYTES, UNSURE
->>>>>>> main
 from kvrm.target.cuda.pool import Pool
 from kvrm.target.cuda.process import DeviceProcess
 
@@ -262,24 +257,11 @@ class DeviceLanes:
             self._gather("gather", self._sources.address, lengths, texts.data)
         return texts
 
-<<<<<<< HEAD
     def words(self, which: Numbers) -> Words:
         """All words of some lanes, numbers in ascending order: lanes x LANE_WORDS."""
         words = np.empty((len(which), LANE_WORDS), np.uint64)
         self._gather("states", 0, self.of_some(which, LANE_WORDS), words)
         return words
-=======
-    def entry(self, lane: int, address: int) -> tuple[bool, bool, bool, bool]:
-        """Whether an address is mapped in a lane, may be read, may be written, lies past a file's end."""
-        index = self._image.index(address)
-        entry = np.empty(1, ENTRY)
-        self._tables.read(entry, (lane // GROUP * len(self._image.table) + index) * ENTRY.itemsize)
-        mapped, read, write = (
-            bool(int(entry[name][0]) >> lane % GROUP & 1) for name in ("mapped", "read", "write")
-        )
-        past = int(entry["shared"][0]) & ~(UNSURE | READY) == self._image.zeros | FILE
-        return mapped, read, write, mapped and past
->>>>>>> main
 
     def owned(self) -> Words:
         """How many pages each lane has its own copy of."""

@@ -80,13 +80,9 @@ def mmap(c: Call) -> None:
     c.refuse_unless(c.below(c.get(Word.HOLES), length))
     start = e.sub(end, length)
     c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
-<<<<<<< HEAD
-    c.show(start, end, e.or_(e.and_(prot, const(Prot.R | Prot.W)), const(MAP)), content, size)
-    _note_code(c)
-=======
     rest = e.select(anonymous, const(0), const(FILE))
     c.show(start, end, _allowed(c, prot, MAP), content, size, rest)
->>>>>>> main
+    _note_code(c)
     c.put(Word.LOWEST, start)
     c.put(Word.FILE_ROOM, e.sub(room, size))
     c.log(NUMBERS["mmap"], start, *(c.x(i) for i in range(4)), file, c.x(5))
@@ -151,17 +147,12 @@ def mprotect(c: Call) -> None:
     start, end = _range(c)
     c.refuse_if(c.e.or_(c.has(c.x(2), ~abi.PROT_RWX), c.has(c.fixed(Fixed.LIMITED), 1)))
     c.require_room_in_log()
-<<<<<<< HEAD
-    c.refuse_if(c.has(c.examine(start, end), SOME_HOLE | SOME_CODE))
-    c.change(start, end, c.e.or_(c.e.and_(c.x(2), const(Prot.R | Prot.W)), const(MAP | KEEP)))
-    _note_code(c)
-=======
     found = c.examine(start, end)
     c.refuse_if(c.has(found, SOME_HOLE | SOME_CODE | SOME_BEYOND))
     # files that are mapped here were opened for reading, so shared ones cannot be made writable
     c.refuse_if(c.e.and_(c.has(c.x(2), Prot.W), c.has(found, SOME_FILE)))
     c.change(start, end, _allowed(c, c.x(2), MAP | KEEP))
->>>>>>> main
+    _note_code(c)
     c.log(NUMBERS["mprotect"], const(0))
     c.ret(0)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I8, I32, I64, Emitter
+from kvrm.engine.emitter import I1, I8, I32, I64, Emitter
 from kvrm.engine.interpreter.abi import untagged
 from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
 from kvrm.target.cuda.abi import FAULT, FULL, IS_MAPPED, PAGES_LEFT, PLAIN, Param, Word, pointer
-from kvrm.target.cuda.memory import CODE, MAPPED, READ, SHARED, WRITE
+from kvrm.target.cuda.memory import CODE, FILE, MAPPED, READ, SHARED, WRITE
+from kvrm.target.cuda.ranges import is_beyond
 from kvrm.target.cuda.thread import Thread
 
 
@@ -47,9 +48,10 @@ def outcome(
 
 
 def _settle_access(e: Emitter, t: Thread, state: ir.Value) -> None:
-    """What a refused access is: a fault, the lane's limit of pages, or a write that the CPU does.
+    """What a refused access is: a fault, the lane's limit of pages, or something for the CPU.
 
-    The CPU does it if the page is code, or the device's pool of pages has run out before the lane's limit.
+    The CPU writes to code, and where the device's pool of pages has run out before the lane's limit. It knows
+    what may be done past the end of a mapped file, and so which of two faults that is.
     """
     reason = e.load_at(state, 32 * layout.REASON, I64)
     with e.if_then(e.icmp_unsigned("==", reason, _c(Reason.MEMORY))):
@@ -61,19 +63,22 @@ def _settle_access(e: Emitter, t: Thread, state: ir.Value) -> None:
         writes = e.icmp_unsigned("==", kind, _c(AccessKind.WRITE))
         allowed = a.bit(e.select(writes, *(e.load_at(entry, mask, I32) for mask in (WRITE, READ))))
         for_cpu = e.or_(_is_code(e, entry), e.icmp_unsigned("!=", left, _c(0)))
-        settled = e.select(for_cpu, _c(Reason.CODE_WRITE), _c(FULL))
-        with e.if_else(allowed) as (then, otherwise):
+        mapped = a.bit(e.load_at(entry, MAPPED, I32))
+        beyond = e.and_(mapped, _is_beyond(e, t, entry))
+        settled = e.select(e.or_(beyond, for_cpu), _c(Reason.CODE_WRITE), _c(FULL))
+        with e.if_else(e.or_(allowed, beyond)) as (then, otherwise):
             with then:
                 e.store_at(settled, state, 32 * layout.REASON)
             with otherwise:
-                _fault(e, state, address, kind, a.bit(e.load_at(entry, MAPPED, I32)))
+                _fault(e, state, address, kind, mapped)
 
 
 def _settle_jump(e: Emitter, t: Thread, state: ir.Value) -> None:
     """A jump that led to no slot is a fault, unless what is there is code to the CPU.
 
-    That is so if the address has a tag, and if the lane may have made the page executable itself. Where the
-    grant ended with the jump, the run may have too, and then there is no fault yet: the CPU knows.
+    That is so if the address had a tag, and if the lane may have made the page executable itself. The CPU
+    knows too which fault it is past the end of a mapped file, and that there is none yet where the run ended
+    with the jump, as the grant did.
     """
     reason, ip, pc, left = (
         e.load_at(state, 32 * at, I64) for at in (layout.REASON, layout.IP, layout.PC, layout.REMAINING)
@@ -88,7 +93,7 @@ def _settle_jump(e: Emitter, t: Thread, state: ir.Value) -> None:
         entry = a.entry(target)
         mapped = a.bit(e.load_at(entry, MAPPED, I32))
         made = e.icmp_unsigned("!=", e.load_at(state, 256 * Word.HAS_CODE, I64), _c(0))
-        for_cpu = e.or_(_is_code(e, entry), e.and_(mapped, made))
+        for_cpu = e.or_(_is_code(e, entry), e.and_(mapped, e.or_(made, _is_beyond(e, t, entry))))
         misaligned = e.icmp_unsigned("!=", e.and_(target, _c(3)), _c(0))
         with e.if_then(e.or_(misaligned, e.not_(for_cpu))):
             _fault(e, state, target, _c(AccessKind.FETCH), e.or_(misaligned, mapped))
@@ -103,3 +108,10 @@ def _fault(e: Emitter, state: ir.Value, address: ir.Value, kind: ir.Value, mappe
 
 def _is_code(e: Emitter, entry: ir.Value) -> ir.Value:
     return e.icmp_unsigned("!=", e.and_(e.load_at(entry, SHARED, I64), _c(CODE)), _c(0))
+
+
+def _is_beyond(e: Emitter, t: Thread, entry: ir.Value) -> ir.Value:
+    """Whether a page lies past the end of its file; only the lanes of a program can have files."""
+    shared = e.load_at(entry, SHARED, I64)
+    is_file = e.icmp_unsigned("!=", e.and_(shared, _c(FILE)), _c(0))
+    return e.rare(is_file, lambda: is_beyond(e, t, shared), ir.Constant(I1, 0))

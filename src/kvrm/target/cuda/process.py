@@ -29,12 +29,7 @@ from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_worker import Job
 from kvrm.machine.state import State
-<<<<<<< HEAD
-from kvrm.memory import PAGE, VA_BITS, Memory
-=======
-from kvrm.machine.texts import Texts
 from kvrm.memory import PAGE, VA_BITS, Mark, Memory
->>>>>>> main
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.files import KnownFiles, numbered

@@ -304,32 +304,9 @@ class CudaLanes(Lanes):
             self._device.set_reason(np.array(numbers), AWAY)
             self._pass_kept(job, numbers, budget)
 
-<<<<<<< HEAD
     def _pass_kept(self, job: Job, lanes: list[int], budget: int) -> None:
         if lanes and not self._cancel.value:
             self._pass(job, Work(np.empty(0, np.uint64), lanes, self.threads), budget, last=True)
-=======
-        It does past the end of a file that is mapped, where it writes to code, and where the device's pool of
-        pages has run out before its limit.
-        """
-        assert self._job is not None
-        out, address = self._job.outputs, untagged(int(state[layout.ADDRESS // 8]))
-        kind, region = (
-            AccessKind(int(state[layout.KIND // 8])),
-            self._job.snapshot.memory.regions.find(address),
-        )
-        mapped, readable, writable, beyond = self._device.entry(lane, address)
-        if beyond:
-            return False
-        if not (writable if kind is AccessKind.WRITE else readable):
-            out.stop[lane] = Stop.FAULT.code
-            out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, mapped)})
-        elif state[PAGES_LEFT // 8] or (region is not None and region.prot & Prot.X):
-            return False
-        else:
-            out.stop[lane] = Stop.OUT_OF_MEMORY.code
-        return True
->>>>>>> main
 
     def _take_away(self, job: Job, left: Leaver, spent: int) -> None:
         """Make of a lane what a worker on the CPU can go on with."""
