@@ -102,7 +102,7 @@ def check(ending: str, results: Any, expected: Any) -> None:
 
 
 def measure(path: Path, count: int, endings: list[str], rounds: int, copies: Copies) -> dict[str, Any]:
-    """Run so many lanes to each ending in turn; what each took."""
+    """Run `count` lanes to each ending in turn; what each took."""
     lanes = lanes_of(path, "cuda", count)
     few = lanes_of(path, "cpu", min(COMPARED, count))
     found: dict[str, Any] = {

@@ -46,6 +46,7 @@ PROBES = [
             "all_advice: advice 9 on a shared file": ("-1 EOPNOTSUPP", "what is mapped of a file is a copy"),
         },
     ),
+    Probe("limits"),
     Probe("memory"),
     Probe("prctl"),
     Probe("scheduling"),
@@ -69,6 +70,8 @@ PROBES = [
     Probe("signals"),
     Probe("clocks"),
     Probe("timers"),
+    Probe("events"),
+    Probe("epoll"),
 ]
 
 

@@ -50,6 +50,14 @@ STATES: dict[str, tuple[Callable[[Guest], int], Read]] = {
     "policy": (calling("sched_setscheduler", 0, 3, bytes(4)), calling("sched_getscheduler", 0)),
     "nice value": (calling("setpriority", 0, 0, 7), calling("getpriority", 0, 0)),
     "priority of disks": (calling("ioprio_set", 1, 0, 3 << 13), calling("ioprio_get", 1, 0)),
+    "limit": (
+        calling("setrlimit", 1, struct.pack("<2Q", 5, 6)),
+        bytes_of(16, "getrlimit", 1, BUFFER),
+    ),
+    "limit of processor time": (
+        calling("setrlimit", 0, struct.pack("<2Q", 5, 6)),
+        lambda guest: guest.process.due,
+    ),
     "memory policy": (
         calling("set_mempolicy", 2, struct.pack("<Q", 1), 64),
         bytes_of(4, "get_mempolicy", BUFFER, 0, 0, 0, 0),

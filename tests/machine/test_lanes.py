@@ -38,7 +38,7 @@ def same(one: LaneResults, other: LaneResults) -> bool:
 
 
 def test_results_stay_as_they_were() -> None:
-    """Later runs do not change them, and whoever has them cannot change later ones."""
+    """Later runs do not change them, and changes to them do not reach later ones."""
     lanes = lanes_of(machine(), np.full(3, Do.COUNT), np.array([3, 50, 500]))
     first = lanes.run(100)
     before = first.retired.tolist(), first.registers["x1"].tolist(), first.memory[SPANS[0]].tolist()

@@ -102,7 +102,17 @@ POLLERR: Final = 0x8
 POLLHUP: Final = 0x10
 POLLNVAL: Final = 0x20
 POLLRDNORM: Final = 0x40
+POLLRDBAND: Final = 0x80
 POLLWRNORM: Final = 0x100
+POLLWRBAND: Final = 0x200
+POLLRDHUP: Final = 0x2000
+EPOLLEXCLUSIVE: Final = 1 << 28
+EPOLLWAKEUP: Final = 1 << 29
+EPOLLONESHOT: Final = 1 << 30
+EPOLLET: Final = 1 << 31
+EPOLL_CTL_ADD: Final = 1
+EPOLL_CTL_DEL: Final = 2
+EPOLL_CTL_MOD: Final = 3
 
 # asm-generic/mman-common.h, mman.h, linux/mman.h, asm/mman.h
 PROT_RWX: Final = 7
@@ -177,6 +187,8 @@ SIGTTOU: Final = 22
 SIGURG: Final = 23
 SIGVTALRM: Final = 26
 SIGPROF: Final = 27
+SIGXCPU: Final = 24
+SIGXFSZ: Final = 25
 SIGWINCH: Final = 28
 SIGSYS: Final = 31
 NSIG: Final = 64
@@ -261,6 +273,9 @@ RLIMIT_SIGPENDING: Final = 11
 RLIMIT_MSGQUEUE: Final = 12
 RLIMIT_NICE: Final = 13
 RLIMIT_RTPRIO: Final = 14
+RUSAGE_SELF: Final = 0
+RUSAGE_CHILDREN: Final = -1
+RUSAGE_THREAD: Final = 1
 RLIM_NLIMITS: Final = 16
 RLIM_INFINITY: Final = (1 << 64) - 1
 

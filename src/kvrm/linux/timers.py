@@ -1,7 +1,7 @@
 """Timers of a process: when the next one expires, and what then happens.
 
-Time is virtual, so a timer expires at an exact count of retired instructions (`Timers.due`), where whoever
-runs the process stops and has `Timers.expire` called. A timer fires once and then stays as it is until its
+Time is virtual, so a timer expires at an exact count of retired instructions (`Timers.due`), where the
+engine's caller stops and has `Timers.expire` called. A timer fires once and then stays as it is until its
 signal is taken or its descriptor read: only then are the expiries in between counted.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.clock import LATEST, Clock
 from kvrm.linux.delivery import act, send
+from kvrm.linux.layout import BILLION
 from kvrm.linux.siginfo import Info
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class PosixTimer(Timer):
             # one that is ignored is sent again when it no longer is, if the timer is periodic
             act(process, self._info(0))
         elif not self.waits(process):
-            (signals.own if self.to_thread else signals.shared).add(self._info(0), True)
+            signals.keep(self._info(0), not self.to_thread, True)
 
     def waits(self, process: Process) -> bool:
         """Whether its signal is pending."""
@@ -132,12 +133,35 @@ class PosixTimer(Timer):
         return Info.sent(self.signal, abi.SI_TIMER, self.number, overrun, self.value, timer=self.number)
 
 
+class CpuLimit(Timer):
+    """RLIMIT_CPU: SIGXCPU at the soft limit and each second from then on, SIGKILL at the hard one."""
+
+    def __init__(self) -> None:
+        super().__init__(cpu=True)
+
+    def follow(self, process: Process) -> None:
+        """The limit is another one now."""
+        soft = process.limit(abi.RLIMIT_CPU)[0]
+        if soft == abi.RLIM_INFINITY:
+            self.stop(process)
+        else:
+            self.set(process, max(soft * BILLION, process.retired), 0)
+
+    def expire(self, process: Process) -> None:
+        soft, hard = process.limit(abi.RLIMIT_CPU)
+        ends = process.retired >= hard * BILLION
+        process.limits[abi.RLIMIT_CPU] = (soft + 1, hard)
+        self.set(process, (soft + 1) * BILLION, 0)
+        send(process, Info(abi.SIGKILL if ends else abi.SIGXCPU, abi.SI_KERNEL))
+
+
 class Timers:
-    """All timers of a process: the three of setitimer, those of timer_create, and those of descriptors."""
+    """All timers of a process: of setitimer, timer_create and descriptors, and the limit of its time."""
 
     def __init__(self) -> None:
         self.alarms = [Alarm(abi.SIGALRM, False), Alarm(abi.SIGVTALRM, True), Alarm(abi.SIGPROF, True)]
         """By ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF."""
+        self.limit = CpuLimit()
         self.posix: dict[int, PosixTimer] = {}
         self.next_number = 0
         self._armed: list[Timer] = []
@@ -145,6 +169,7 @@ class Timers:
     def relink(self, copies: FileCopies) -> None:
         """This is a shallow copy for a snapshot: part it from the original."""
         self.alarms = [copies.of(timer) for timer in self.alarms]
+        self.limit = copies.of(self.limit)
         self.posix = {number: copies.of(timer) for number, timer in self.posix.items()}
         self._armed = [copies.of(timer) for timer in self._armed]
 

@@ -100,8 +100,8 @@ class LaneResults:
 class Outputs:
     """The arrays while they are filled; worker threads write to elements of different lanes.
 
-    `results` shows them, so whoever goes on filling them calls `go_on` first. `empty` makes the large ones,
-    which somebody fills; without it, or after `require_zeros`, they begin with zeros.
+    `results` shows them, so `go_on` must be called before they are filled further. `empty` makes the large
+    ones, which must then be filled; without it, or after `require_zeros`, they begin with zeros.
     """
 
     def __init__(

@@ -138,7 +138,7 @@ def test_a_run_that_ends_with_the_jump(budget: int) -> None:
 
 
 def test_a_tag_hides_no_code() -> None:
-    """Lanes go on behind a jump whose target has one: on the CPU, which takes it off."""
+    """Lanes go on after a jump whose target has one: on the CPU, which takes it off."""
     what, numbers = [Do.LOST], [TAGGED | CODE + 0x48, TAGGED | OWN, TAGGED | LAST]
     want, got = (bare(target, what, numbers, count=9).run(BUDGET) for target in ("cpu", "cuda"))
     assert [facts(got, lane) for lane in range(9)] == [facts(want, lane) for lane in range(9)]

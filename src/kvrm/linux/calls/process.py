@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
-from kvrm.linux.layout import BILLION, RLIMIT, WORD
+from kvrm.linux.layout import BILLION, WORD
 from kvrm.linux.outcome import Exited, Finish
 from kvrm.linux.waiting import wait_until
 
@@ -143,53 +143,8 @@ def sysinfo(process: Process, buffer: int) -> int:
     return 0
 
 
-def getrlimit(process: Process, resource: int, pointer: int) -> int:
-    """A resource limit."""
-    _resource(resource)
-    process.memory.write(pointer, RLIMIT.pack(*process.limit(resource)))
-    return 0
-
-
-def setrlimit(process: Process, resource: int, pointer: int) -> int:
-    """Set a resource limit; only that of descriptors has an effect."""
-    _resource(resource)
-    soft, hard = RLIMIT.unpack(process.memory.read(pointer, RLIMIT.size))
-    if soft > hard:
-        raise Failure(Errno.EINVAL)
-    if hard > process.limit(resource)[1]:
-        raise Failure(Errno.EPERM)
-    process.limits[resource] = (soft, hard)
-    return 0
-
-
-def prlimit64(process: Process, pid: int, resource: int, new: int, old: int) -> int:
-    """Get and set a resource limit of the own process."""
-    _own(process, pid)
-    _resource(resource)
-    before = process.limit(resource)
-    if new:
-        setrlimit(process, resource, new)
-    if old:
-        process.memory.write(old, RLIMIT.pack(*before))
-    return 0
-
-
-def _resource(resource: int) -> None:
-    if resource >= abi.RLIM_NLIMITS:
-        raise Failure(Errno.EINVAL)
-
-
-def getrusage(process: Process, who: int, buffer: int) -> int:
-    """Time and memory used: a nanosecond for each instruction."""
-    if who not in (0, 1, -1):
-        raise Failure(Errno.EINVAL)
-    used = 0 if who == -1 else process.retired
-    process.memory.write(buffer, layout.rusage(used, process.memory.private_bytes >> 10))
-    return 0
-
-
 def set_robust_list(process: Process, head: int, length: int) -> int:
-    """List of locks to release at the end: nobody would see it."""
+    """List of locks to release at the end: no other thread would see it."""
     if length != 24:
         raise Failure(Errno.EINVAL)
     return 0
@@ -198,7 +153,7 @@ def set_robust_list(process: Process, head: int, length: int) -> int:
 def futex(
     process: Process, address: int, operation: int, value: int, timeout: int, second: int, third: int
 ) -> int:
-    """Wait on a word: nobody can wake the only thread, so a wait ends by its time limit or not at all."""
+    """Wait on a word: nothing can wake the only thread, so a wait ends by its time limit or not at all."""
     command = operation & ~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)
     if address % 4:
         raise Failure(Errno.EINVAL)
@@ -268,7 +223,7 @@ def not_possible(process: Process) -> int:
 
 
 def not_permitted(process: Process) -> int:
-    """Nobody may."""
+    """Not permitted."""
     raise Failure(Errno.EPERM)
 
 

@@ -135,7 +135,7 @@ class DeviceCode(Code):
         known = self.fn.module.globals.get(f"loops_{name}")
         if known is None:
             k = DeviceCode(self.fn.module, f"loops_{name}", [a.type for a in arguments])
-            k.fn.attributes.add("noinline")
+            k.fn.attributes.add("noinline")  # several effects call it: one copy for all
             build(k)
             known = k.fn
         return self.e.call(known, arguments)
@@ -342,6 +342,7 @@ def _find(k: DeviceCode) -> None:
 def emit(module: Module) -> ir.Function:
     """`skip_iterations`, a handler whose first operand is the number of a site."""
     skipped = skip.build(module, DeviceCode)
+    # large and rare: in the kernel's loop they would cost all handlers registers and instruction cache
     skipped.attributes.add("noinline")
     f = DeviceFunction(module, "skip_iterations")
     f.fn.attributes.add("noinline")

@@ -250,7 +250,7 @@ class DeviceLanes:
         return self._rows.size
 
     def gather(self, sources: Words, lengths: Words) -> Texts:
-        """Of each lane so many bytes of device memory, from the address in `sources` on."""
+        """Of each lane `lengths` bytes of device memory, from the address in `sources` on."""
         texts = Texts(np.empty(int(lengths.sum()), np.uint8), lengths)
         if len(texts.data):
             self._sources.write(sources)
@@ -269,7 +269,7 @@ class DeviceLanes:
         return self._column.read(np.empty(self._lanes, np.uint64))  # type: ignore[no-any-return]
 
     def pages(self, which: Numbers, counts: Words) -> tuple[Words, Bytes]:
-        """Numbers and contents (pages x PAGE) of all pages that some lanes own, which have so many each."""
+        """Numbers and contents (pages x PAGE) of all pages that some lanes own, `counts` of each."""
         of_all, at_once = self.of_some(which, counts), max(1, self.room // (8 * ROW_WORDS))
         rows = np.empty((int(counts.sum()), ROW_WORDS), np.uint64)
         for first in range(0, len(rows), at_once):
@@ -309,7 +309,7 @@ class DeviceLanes:
         self._code.kernels[name].launch(self._blocks, THREADS, [self._params.address, *arguments])
 
     def _room_for(self, size: int) -> Buffer:
-        """A buffer of at least so many bytes, the same each time if it is large enough."""
+        """A buffer of at least that many bytes, the same each time if it is large enough."""
         if self._rows.size < size:
             self._rows = self._gpu.allocate(size)
         return self._rows
@@ -329,5 +329,5 @@ class DeviceLanes:
 
 
 def _by_words(name: str, address: int, length: int) -> str:
-    """The kernel that copies so many bytes at an address."""
+    """The kernel that copies that many bytes at an address."""
     return name if (address | length) & 7 else f"{name}_words"

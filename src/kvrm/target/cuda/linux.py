@@ -239,7 +239,7 @@ def _now(c: Call, clock: ir.Value) -> ir.Value:
 
 
 def _write_time(c: Call, to: ir.Value, ns: ir.Value, unit: int) -> None:
-    """Seconds, and the rest in units of so many nanoseconds."""
+    """Seconds, and the rest in units of that many nanoseconds."""
     rest = c.e.urem(ns, const(BILLION))
     c.write_words(to, c.e.udiv(ns, const(BILLION)), c.e.udiv(rest, const(unit)))
 

@@ -96,7 +96,7 @@ def _allowed(c: Call, prot: ir.Value, bits: int) -> ir.Value:
 
 
 def _what(c: Call, length: ir.Value) -> list[ir.Value]:
-    """What mmap maps: the lane's word of the file in place of the descriptor, device address, and bytes."""
+    """What mmap maps: the lane's word of the file instead of the descriptor, device address, and bytes."""
     e, parts = c.e, [c.local(1) for _ in range(3)]
 
     def be(*values: ir.Value) -> None:

@@ -68,7 +68,7 @@ OUTPUT_MOST, OUTPUT_LEAST = 1 << 20, 1 << 12
 OUTPUT_PART = 0.05
 """The part of the free device memory that these may take."""
 ROOM = 1 << 30
-"""A hole of so many bytes is what mappings grow into."""
+"""A hole of that many bytes is what mappings grow into."""
 
 
 def lowest_mapping(memory: Memory) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Loops of a program's code that the kernel skips, as whoever proposes them has put them on the device."""
+"""Loops of a program's code that the kernel skips, as their proposer has put them on the device."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kvrm.target.cuda.driver import Device
 
 SITE_BYTES = layout.STATE_BYTES - SCRATCH
-"""The words of a loop take up so much; those that need more are not skipped."""
+"""Bytes of the words of a loop; loops that need more are not skipped."""
 MOST = 256
-"""Loops."""
+"""Loops, at most: device memory for them is laid out once."""
 
 
 class DeviceSkipping(Skipping, Protocol):
@@ -34,7 +34,7 @@ class DeviceSkipping(Skipping, Protocol):
 
 @dataclass(slots=True)
 class Site:
-    """The instructions from `pc` to `end`; while it has to `rest`, nobody skips them.
+    """The instructions from `pc` to `end`; while it has to `rest`, they are not skipped.
 
     `entries` and `iterations`: how often lanes entered the loop, and how many iterations they skipped, as
     last seen.
