@@ -72,6 +72,7 @@ PROBES = [
     Probe("timers"),
     Probe("events"),
     Probe("futexes"),
+    Probe("sysv"),
     Probe("epoll"),
 ]
 

@@ -33,6 +33,7 @@ from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
+from kvrm.linux.sysv import Ipc
 from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.memory import GuestFault, Image, Memory
@@ -109,7 +110,7 @@ class Process:
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
-        self.timers = Timers()
+        self.timers, self.ipc = Timers(), Ipc()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
