@@ -21,7 +21,8 @@ from kvrm.machine.texts import Texts, is_per_lane
 from kvrm.memory import Prot
 
 if TYPE_CHECKING:
-    from kvrm.machine.machine import Machine, MachineSnapshot
+    from kvrm.machine.machine import Machine
+    from kvrm.machine.snapshots import MachineSnapshot
 
 MOST_AT_ONCE = 4096
 """Fresh lanes that a thread takes at a time, at most."""

@@ -36,9 +36,10 @@ from kvrm.machine import state as layout
 from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_inputs import Words, offset_of, words_of
 from kvrm.machine.lanes_results import NOT_RUN, Outputs
-from kvrm.machine.machine import Machine, MachineSnapshot
+from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at
 from kvrm.machine.texts import Texts

@@ -11,7 +11,8 @@
 b'across'
 """
 
-from kvrm.memory.faults import AccessKind, AlignmentFault, GuestFault, OutOfMemory, untagged
+from kvrm.errors import OutOfMemory
+from kvrm.memory.faults import AccessKind, AlignmentFault, GuestFault, untagged
 from kvrm.memory.memory import Changes, Memory, Snapshot
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Prot, Region
