@@ -7,7 +7,6 @@ is compared one by one. A difference that stays has its reason in `PROBES`.
 from __future__ import annotations
 
 import platform
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
@@ -16,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+import cross
 import kvrm
 
 SOURCES = Path(__file__).with_name("probes")
-GUEST_COMPILER = "aarch64-linux-gnu-gcc"
 MOST_INSTRUCTIONS = 10**9
 
 
@@ -39,7 +38,23 @@ class Probe:
         return self.name + ("-writable" if self.writable else "")
 
 
+OWN_MOUNT = "a writable directory is a mount of its own, whose top the guest does not change"
 PROBES = [
+    Probe("paths"),
+    Probe(
+        "paths",
+        writable=True,
+        pinned={
+            f"one_path: {call} {path}": (f"-1 {answer}", OWN_MOUNT)
+            for answer, calls, paths in (
+                ("EXDEV", "link_from link_follow rename_from rename_file_to rename_directory_to", "/ //"),
+                ("EXDEV", "rename_noreplace_to", "/ //"),
+                ("EPERM", "chmod chown lchown utimes utimes_nofollow", ".. ../"),
+            )
+            for call in calls.split()
+            for path in paths.split()
+        },
+    ),
     Probe("offsets"),
     Probe("offsets", writable=True),
     Probe("signals"),
@@ -47,13 +62,8 @@ PROBES = [
 
 
 def built(name: str, compiler: str, directory: Path) -> Path:
-    """The program, or a skipped test where there is no compiler for it."""
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is missing")
-    program = directory / f"{name}-{compiler}"
     options = ["-O1", "-static", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([compiler, *options, SOURCES / f"{name}.c", "-o", program], check=True)
-    return program
+    return cross.build(SOURCES / f"{name}.c", directory / compiler, *options, compiler=compiler)
 
 
 def answers(output: bytes) -> dict[str, str]:
@@ -74,7 +84,7 @@ def test_as_on_linux(probe: Probe, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     here, there = tmp_path / "host", tmp_path / "guest"
     here.mkdir()
     there.mkdir()
-    native, guest = (built(probe.name, compiler, tmp_path) for compiler in ("gcc", GUEST_COMPILER))
+    native, guest = (built(probe.name, compiler, tmp_path) for compiler in ("gcc", cross.COMPILER))
     host = subprocess.run(
         [native],
         cwd=here,

@@ -168,9 +168,9 @@ class Reference(Context):
         self._state.set_system(register, int(value))
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
-        """Sets the next pc."""
+        """Sets the next pc; a branch drops the tag (Arm ARM, BranchAddr)."""
         if condition is None or int(condition):
-            self._next = int(target)
+            self._next = untagged(int(target))
 
     def event(self, event: Event, value: Lift = 0) -> None:
         """Ends the step."""

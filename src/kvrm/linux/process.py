@@ -25,12 +25,14 @@ from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
 from kvrm.linux.layout import BILLION, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
+from kvrm.linux.names import name_of as call_name
 from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.memory import GuestFault, Memory
+from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.snapshot import Snapshot
@@ -80,9 +82,9 @@ class Process:
         program: Text | Path,
         args: Sequence[Text] = (),
         env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
-        stdin: bytes | BinaryIO | None = None,
-        stdout: BinaryIO | None = None,
-        stderr: BinaryIO | None = None,
+        stdin: bytes | BinaryIO | Closed | None = None,
+        stdout: BinaryIO | Closed | None = None,
+        stderr: BinaryIO | Closed | None = None,
         root: Path | str | None = None,
         rw: Path | str | None = None,
         cwd: Path | str | None = None,
@@ -101,6 +103,7 @@ class Process:
         self.heap_start = self.heap_end = 0
         self.random = Random(seed)
         self.signals = Signals()
+        self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
@@ -115,7 +118,9 @@ class Process:
             output_stream(stdout, 1),
             output_stream(stderr, 2),
         ]
-        self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
+        self.descriptors = {
+            number: Descriptor(stream) for number, stream in enumerate(streams) if stream is not None
+        }
         self.features = features
         topics, start = trace_switch()
         self._trace_from = start if "sys" in topics else None
@@ -170,7 +175,7 @@ class Process:
         traced = self._trace_from is not None and retired >= self._trace_from
         line = shown_call(self, call, number, words) if traced else ""
         try:
-            result = self._call(call, words)
+            result = self._call(call, number, words)
         except Finish as finish:
             if traced:
                 sys.stderr.write(f"{line} = ?\n")
@@ -180,19 +185,25 @@ class Process:
         words[0] = result & U64
         return None
 
-    def _call(self, call: Syscall | None, words: Any) -> int:
+    def _call(self, call: Syscall | None, number: int, words: Any) -> int:
         if call is None:
-            return -Errno.ENOSYS
+            return self._refuse(call_name(number))
         try:
             return call.handler(self, *call.decode(words))
         except Failure as failure:
-            return -failure.errno
+            return self._refuse(call.name) if failure.errno == Errno.ENOSYS else -failure.errno
         except GuestFault:
             return -Errno.EFAULT
         except OSError as error:
             return -(error.errno or Errno.EIO)
         except MemoryError:
             return -Errno.ENOMEM
+
+    def _refuse(self, name: str) -> int:
+        """ENOSYS, noted with the call's name for the one who asks why the program ended."""
+        if name not in self.refused and name not in _DISPENSABLE:
+            self.refused += (name,)
+        return -Errno.ENOSYS
 
     # Time
 
@@ -273,13 +284,17 @@ class Process:
 
     def open(self, file: OpenFile, cloexec: bool = False, lowest: int = 0) -> int:
         """Give an open file the lowest free descriptor."""
-        limit = self.limit(abi.RLIMIT_NOFILE)[0]
+        fd = self.free_descriptor(lowest)
+        self.descriptors[fd] = Descriptor(file, cloexec)
+        return fd
+
+    def free_descriptor(self, lowest: int = 0) -> int:
+        """The lowest descriptor from `lowest` on that is free; EMFILE if the limit allows none."""
         fd = lowest
         while fd in self.descriptors:
             fd += 1
-        if fd >= limit:
+        if fd >= self.limit(abi.RLIMIT_NOFILE)[0]:
             raise Failure(Errno.EMFILE)
-        self.descriptors[fd] = Descriptor(file, cloexec)
         return fd
 
     def close(self, fd: int) -> None:
@@ -304,6 +319,8 @@ class Process:
         put_back(self, snapshot)
 
 
+_DISPENSABLE: Final = frozenset(["rseq"])
+"""Calls that C libraries make in every program and do without: no program ended badly for one of them."""
 _LIMITS: Final = {
     abi.RLIMIT_STACK: (STACK_SIZE, abi.RLIM_INFINITY),
     abi.RLIMIT_CORE: (0, abi.RLIM_INFINITY),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials".split()
+    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials "
+    "refused".split()
 )
 
 
@@ -32,7 +33,7 @@ class _View:
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
         open_files = {id(descriptor.file): descriptor.file for descriptor in self.descriptors.values()}
-        roots = [self.files.root, self.cwd, *(file.node for file in open_files.values() if file.node)]
+        roots = [self.files.root, self.cwd, *(node for file in open_files.values() for node in file.nodes)]
         budget = self.files.budget
         nodes = NodeCopies(roots, Budget(budget.limit, budget.used))
         copies = FileCopies(nodes)

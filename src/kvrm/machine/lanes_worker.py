@@ -76,7 +76,8 @@ class Kept:
     """A lane that can go on: what differs from the snapshot.
 
     `spent` are the instructions that it has run of the present pass already, somewhere else. `shared`: some
-    of its changes may be pages that only earlier lanes wrote.
+    of its changes may be pages that only earlier lanes wrote. `arrived`: it has just branched to where it is,
+    so that a breakpoint there is not passed over.
     """
 
     state: tuple[bytes, int]
@@ -85,6 +86,7 @@ class Kept:
     retired: int
     spent: int = 0
     shared: bool = False
+    arrived: bool = False
 
 
 class LaneMemory(Memory):
@@ -324,6 +326,9 @@ class Worker:
         if machine._process is not None:
             machine._process.begin(*kept.process)
         end = kept.retired - kept.spent + self._budget
+        if kept.arrived and kept.retired < end and machine.pc in machine.breakpoints:
+            self._put(lane, breakpoint_at(machine.pc), kept.shared)
+            return
         outcome, shared = self._run_to(end), kept.shared
         if outcome is OUT_OF_MEMORY and shared:
             again = self._run_alone(lane, kept.retired, end)

@@ -36,11 +36,13 @@ from kvrm.machine.stops import (
     breakpoint_at,
     explain,
     explain_end,
+    hint,
 )
 from kvrm.machine.texts import is_per_lane
 from kvrm.machine.views import MemoryView
 from kvrm.memory import GuestFault, Memory, OutOfMemory, untagged
 from kvrm.memory.addresses import code_address, span
+from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.debug.profile import Profile
@@ -55,8 +57,9 @@ class Machine(Registers):
 
     With `program` (a path or the bytes of a static ELF file) it is a Linux process: `args` are the arguments
     after the program's name, `env` its environment (empty by default), `stdin` bytes or a file (None: empty),
-    `stdout` and `stderr` files (None: captured in the result). The guest sees its own program, the directory
-    `root` if given, and the current directory, read-only; its writes stay in memory, except below `rw`.
+    `stdout` and `stderr` files (None: captured in the result); each may be `kvrm.CLOSED`. The guest sees its
+    own program, the directory `root` if given, and the current directory, read-only; its writes stay in
+    memory, except below `rw`.
 
     Without a program it is bare: `write_memory`, set registers and pc, `run`; SVC stops it.
 
@@ -79,8 +82,8 @@ class Machine(Registers):
         args: Sequence[str | bytes] | Sequence[Sequence[str | bytes]] = (),
         env: Mapping[str, str] | None = None,
         stdin: Any = None,
-        stdout: BinaryIO | None = None,
-        stderr: BinaryIO | None = None,
+        stdout: BinaryIO | Closed | None = None,
+        stderr: BinaryIO | Closed | None = None,
         engine: str | None = None,
         root: str | os.PathLike[str] | None = None,
         rw: str | os.PathLike[str] | None = None,
@@ -120,7 +123,7 @@ class Machine(Registers):
         self._over: Result | None = None
         root, rw = arguments.path("root", root), arguments.path("rw", rw)
         places = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "rw": rw}
-        inside = bytes | bytearray | memoryview | None
+        inside = bytes | bytearray | memoryview | Closed | None
         self._outside = [name for name, place in places.items() if not isinstance(place, inside)]
         streams = tuple((name, places[name]) for name in self._outside if name != "rw")
         self._seconds = 0.0
@@ -343,7 +346,8 @@ class Machine(Registers):
 
     def _result(self, outcome: Fields, retired: int, seconds: float) -> Result:
         if self._process is not None:
-            outcome = outcome | {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
+            streams = {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
+            outcome = outcome | streams | {"hint": hint(self._process, outcome)}
         return Result(retired=retired, seconds=seconds, pc=self.pc, **outcome)
 
     def _host_error(self, error: Exception) -> HostError:

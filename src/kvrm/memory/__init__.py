@@ -16,9 +16,10 @@ from kvrm.memory.faults import AccessKind, AlignmentFault, GuestFault, untagged
 from kvrm.memory.memory import Changes, Memory, Snapshot
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Prot, Region
-from kvrm.memory.table import R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
+from kvrm.memory.table import OUTSIDE, R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
 
 __all__ = [
+    "OUTSIDE",
     "PAGE",
     "R_BIT",
     "VA_BITS",

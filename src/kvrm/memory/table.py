@@ -14,6 +14,9 @@ VA_BITS: Final = 39
 ENTRIES: Final = 1 << (VA_BITS - PAGE_SHIFT)
 """Entries in the table, one for each page of the address space."""
 
+OUTSIDE: Final = ENTRIES
+"""Index of one more entry, never filled: what compiled code looks at for addresses that have no entry."""
+
 R_BIT: Final = 1
 W_BIT: Final = 2
 X_BIT: Final = 4
@@ -26,15 +29,15 @@ _LARGE = 16 * PAGE
 class PageTable:
     """One uint64 for each guest page: host address of the page | R_BIT | W_BIT | X_BIT, or 0 if not filled.
 
-    `entries` is the table, indexed by page number; `address` is where native code finds it. The 1 GiB that
-    it spans is reserved only: the host gives it memory 4 KiB at a time, one such step for 2 MiB of guest
-    memory in use.
+    `entries` is the table, indexed by page number, and at OUTSIDE an entry that stays 0; `address` is where
+    native code finds it. The 1 GiB that it spans is reserved only: the host gives it memory 4 KiB at a time,
+    one such step for 2 MiB of guest memory in use.
     """
 
     __slots__ = ("_mapping", "address", "entries")
 
     def __init__(self) -> None:
-        self._mapping = anonymous(ENTRIES * _ENTRY, MAP_NORESERVE)
+        self._mapping = anonymous((ENTRIES + 1) * _ENTRY, MAP_NORESERVE)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
         self.address = host_address(self._mapping)

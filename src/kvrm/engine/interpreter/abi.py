@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I8, I32, I64, PTR, UNLIKELY, Emitter
+from kvrm.engine.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.slots import SLOT_PER_PC, Reason
 from kvrm.machine import state as layout
@@ -66,7 +66,7 @@ class Function:
         unlikely(e.cbranch(bad, lost, found))
         e.position_at_end(lost)
         left = e.sub(self.budget, ir.Constant(I64, cost))
-        self.leave(Reason.CODE, None, left, PC=target)
+        self.leave(Reason.CODE, None, left, PC=untagged(e, target))
         e.position_at_end(found)
         offset = e.mul(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, SLOT_PER_PC))
         self.advance(e.at(slots, offset), cost)
@@ -78,6 +78,12 @@ class Callee:
     def __init__(self, pointer: ir.Value, function_type: ir.FunctionType) -> None:
         self.get_reference = pointer.get_reference
         self.function_type = function_type
+
+
+def untagged(e: Emitter, address: ir.Value) -> ir.Value:
+    """`kvrm.memory.untagged` of an address."""
+    kernel = e.trunc(e.lshr(address, ir.Constant(I64, 55)), I1)
+    return e.select(kernel, address, e.and_(address, ir.Constant(I64, (1 << 56) - 1)))
 
 
 def unlikely(branch: ir.Instruction) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.slots import NO_CODE, PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
@@ -44,7 +44,7 @@ SIMPLE = {
 }
 """Exits that ask for nothing to be done, as they are with a value of 0."""
 
-_SVC, _BUDGET = int(Reason.SVC), int(Reason.BUDGET)
+_SVC = int(Reason.SVC)
 _REASON, _IP, _PC, _ADDRESS, _REMAINING, _HORIZON, _CODE_TABLE, _REGION = (
     offset >> 3
     for offset in (
@@ -147,12 +147,9 @@ class Interpreter:
             ahead = end - self.retired
         while ahead > 0:
             self._enter(min(ahead, most))
-            reason = words[_REASON]
-            if reason == _SVC and not words[_ADDRESS]:
+            if words[_REASON] == _SVC and not words[_ADDRESS]:
                 return SYSTEM_CALL
-            if reason == _BUDGET:
-                self._sampled()
-            left = self._serve(REASONS[reason])
+            left = self._serve_until(end)
             if left is not None:
                 return left
             ahead = end - self.retired
@@ -184,10 +181,17 @@ class Interpreter:
         `end` is the retired count at which the run's budget ends.
         """
         self._locate()
-        reason = self._words[_REASON]
-        if reason == _BUDGET:
+        return self._serve_until(end)
+
+    def _serve_until(self, end: int) -> Exit | None:
+        """`_serve`, in a run that ends at that retired count."""
+        reason = REASONS[self._words[_REASON]]
+        if reason is Reason.BUDGET:
             self._sampled()
-        return self._serve(REASONS[reason])
+        # whether the target of a run's last branch can be executed is for the next run to find out
+        if reason is Reason.CODE and self.retired == end:
+            return OUT_OF_BUDGET
+        return self._serve(reason)
 
     def poll(self) -> None:
         """Nothing goes on in the background."""
@@ -260,6 +264,8 @@ class Interpreter:
             elif reason is Reason.STEP:
                 return self._step()
         except GuestFault as fault:
+            if reason is Reason.CODE and s.pc in self._breaks:
+                return SIMPLE[Reason.BREAKPOINT]
             return Exit(ExitKind.FAULT, fault=fault)
         return None
 
@@ -315,8 +321,6 @@ class Interpreter:
         self._state.pc = pc = untagged(pc)
         if pc & 3:
             raise self._memory.misaligned(pc, AccessKind.FETCH)
-        if (pc >> 12) * 8 == NO_CODE:
-            raise GuestFault(pc, AccessKind.FETCH, False)
         self._memory.resolve(pc, AccessKind.FETCH)
         return pc
 

@@ -21,8 +21,6 @@ PAGE_BYTES = 41 * 1024
 
 KEYS = 1 << 11
 """Buckets of candidates for each class: bits 31:21 of a word."""
-NO_CODE = 8 * ((1 << 27) - 1)
-"""Offset in the code table of the page that never has code: the last one of the address space."""
 
 
 class Reason(IntEnum):

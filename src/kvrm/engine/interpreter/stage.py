@@ -11,12 +11,12 @@ from kvrm.engine.emitter import I64, PTR, Emitter, constant, integer
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER, Function
 from kvrm.engine.interpreter.memory import fast_address, read_slow, write_slow
-from kvrm.engine.interpreter.slots import NO_CODE, OPERAND_BYTES, OPERANDS, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition
 from kvrm.machine import state as layout
-from kvrm.memory import VA_BITS
+from kvrm.memory import OUTSIDE, VA_BITS
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
 
 EVENTS = {
@@ -156,7 +156,7 @@ class HandlerStage(Context):
     def _jump_far(self, target: Bits) -> None:
         """To a known address on another page: predecoding has found where in the code table to look."""
         inside = target.ult(1 << VA_BITS)
-        row = cond(inside, (target.lsr(12) * 8).trunc(32), bits(32, NO_CODE))
+        row = cond(inside, (target.lsr(12) * 8).trunc(32), bits(32, 8 * OUTSIDE))
         f, e = self._f, self._f.e
         table = e.load_at(f.state, layout.CODE_TABLE, PTR)
         slots = e.load_at(table, e.zext(self.value(row), I64), PTR)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.content import MAX_SIZE
+from kvrm.linux.files.mounts import MEMFD
 from kvrm.linux.files.open_file import Descriptor, DirectoryFile
-from kvrm.linux.files.opening import open_created, open_path
+from kvrm.linux.files.opening import check_flags, open_created, open_path
 from kvrm.linux.files.streams import Pipe, PipeEnd
 from kvrm.linux.layout import DOUBLEWORD, FLOCK, INT, POLLFD, WORD, timespec
 from kvrm.linux.outcome import deadlock
@@ -22,6 +23,7 @@ _HANGUPS: Final = abi.POLLERR | abi.POLLHUP | abi.POLLNVAL
 
 def openat(process: Process, dirfd: int, path: int, flags: int, mode: int) -> int:
     """Open or create a file."""
+    check_flags(flags)
     return _open(process, dirfd, process.path(path), flags, mode)
 
 
@@ -34,16 +36,13 @@ def openat2(process: Process, dirfd: int, path: int, how: int, size: int) -> int
     )
     if size > _OPEN_HOW or resolve or flags >> 32 or mode >> 12:
         raise Failure(Errno.E2BIG if size > _OPEN_HOW else Errno.EINVAL)
+    check_flags(flags)
     return _open(process, dirfd, process.path(path), flags, mode)
 
 
 def _open(process: Process, dirfd: int, path: bytes, flags: int, mode: int) -> int:
-    base = process.base(dirfd, path)
-    if flags & abi.O_ACCMODE == abi.O_ACCMODE:
-        raise Failure(Errno.EINVAL)
-    if len(process.descriptors) >= process.limit(abi.RLIMIT_NOFILE)[0]:
-        raise Failure(Errno.EMFILE)
-    file = open_path(process, base, path, flags, mode & 0o7777 & ~process.umask)
+    process.free_descriptor()
+    file = open_path(process, process.base(dirfd, path), path, flags, mode & 0o7777 & ~process.umask)
     return process.open(file, bool(flags & abi.O_CLOEXEC))
 
 
@@ -161,7 +160,8 @@ def memfd_create(process: Process, name: int, flags: int) -> int:
     text = process.path(name)
     if flags & ~3 or len(text) > abi.NAME_MAX - 6:
         raise Failure(Errno.EINVAL)
-    file = open_created(process.files.unnamed_file(0o777), abi.O_RDWR, b"/memfd:" + text + b" (deleted)")
+    node = process.files.unnamed_file(0o777, MEMFD)
+    file = open_created(node, abi.O_RDWR, b"/memfd:" + text + b" (deleted)")
     return process.open(file, bool(flags & 1))
 
 

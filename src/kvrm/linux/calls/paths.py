@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.filesystem import change_mode
-from kvrm.linux.files.host import Location
+from kvrm.linux.files import names
 from kvrm.linux.files.nodes import Directory, File, Node, Symlink
-from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.opening import open_node
-from kvrm.linux.files.paths import Found, resolve
+from kvrm.linux.files.paths import Found, Name, resolve, resolve_name
 from kvrm.linux.layout import BILLION, TIMESPEC, Stat
 
 if TYPE_CHECKING:
@@ -80,10 +77,10 @@ def faccessat2(process: Process, dirfd: int, path: int, mode: int, flags: int) -
 
 def readlinkat(process: Process, dirfd: int, path: int, buffer: int, size: int) -> int:
     """Target of a symbolic link."""
-    name = process.path(path)
-    node = _at(process, dirfd, name, follow=False).existing() if name else process.file(dirfd).node
     if size <= 0:
         raise Failure(Errno.EINVAL)
+    name = process.path(path)
+    node = _node(process, dirfd, path, abi.AT_EMPTY_PATH, follow=False)
     if not isinstance(node, Symlink):
         raise Failure(Errno.EINVAL if name else Errno.ENOENT)
     text = node.text(process)[:size]
@@ -93,6 +90,8 @@ def readlinkat(process: Process, dirfd: int, path: int, buffer: int, size: int) 
 
 def getcwd(process: Process, buffer: int, size: int) -> int:
     """Path of the current directory; the result counts its final zero byte."""
+    if process.cwd.dead:
+        raise Failure(Errno.ENOENT)
     path = process.cwd.path() + b"\0"
     if len(path) > size:
         raise Failure(Errno.ERANGE)
@@ -114,8 +113,7 @@ def fchdir(process: Process, fd: int) -> int:
 
 def mkdirat(process: Process, dirfd: int, path: int, mode: int) -> int:
     """Make a directory."""
-    found = _at(process, dirfd, process.path(path), follow=False)
-    process.files.mkdir(process, found, mode & 0o1777 & ~process.umask)
+    names.mkdir(process, _name(process, dirfd, path), mode & 0o1777 & ~process.umask)
     return 0
 
 
@@ -123,10 +121,7 @@ def mknodat(process: Process, dirfd: int, path: int, mode: int, device: int) -> 
     """Make a regular file; other kinds are not permitted."""
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         raise Failure(Errno.EPERM)
-    found = _at(process, dirfd, process.path(path), follow=False)
-    if found.directory.on_host:
-        raise Failure(Errno.EPERM)
-    process.files.create(process, _name_for(found), mode & ~process.umask)
+    names.mknod(process, _name(process, dirfd, path), mode & ~process.umask)
     return 0
 
 
@@ -134,14 +129,8 @@ def unlinkat(process: Process, dirfd: int, path: int, flags: int) -> int:
     """Remove a name, or an empty directory with AT_REMOVEDIR."""
     if flags & ~abi.AT_REMOVEDIR:
         raise Failure(Errno.EINVAL)
-    name = process.path(path)
-    found = _at(process, dirfd, name, follow=False)
-    if flags:
-        if name.rstrip(b"/").endswith(b".."):
-            raise Failure(Errno.ENOTEMPTY)
-        process.files.rmdir(process, found)
-    else:
-        process.files.unlink(process, found)
+    remove = names.rmdir if flags else names.unlink
+    remove(process, _name(process, dirfd, path))
     return 0
 
 
@@ -151,12 +140,11 @@ def renameat(process: Process, old_dirfd: int, old: int, new_dirfd: int, new: in
 
 
 def renameat2(process: Process, old_dirfd: int, old: int, new_dirfd: int, new: int, flags: int) -> int:
-    """Rename; RENAME_NOREPLACE is the only flag."""
-    if flags & ~abi.RENAME_NOREPLACE:
+    """Rename, replacing what has the new name unless flags say otherwise; or exchange two names."""
+    other = abi.RENAME_NOREPLACE | abi.RENAME_WHITEOUT
+    if flags & ~(other | abi.RENAME_EXCHANGE) or (flags & abi.RENAME_EXCHANGE and flags & other):
         raise Failure(Errno.EINVAL)
-    source = _at(process, old_dirfd, process.path(old), follow=False)
-    target = _at(process, new_dirfd, process.path(new), follow=False)
-    process.files.rename(process, source, target, bool(flags))
+    names.rename(process, _name(process, old_dirfd, old), _name(process, new_dirfd, new), flags)
     return 0
 
 
@@ -165,7 +153,7 @@ def symlinkat(process: Process, target: int, dirfd: int, path: int) -> int:
     text = process.path(target)
     if not text:
         raise Failure(Errno.ENOENT)
-    process.files.symlink(process, _name_for(_at(process, dirfd, process.path(path), follow=False)), text)
+    names.symlink(process, _name(process, dirfd, path), text)
     return 0
 
 
@@ -174,7 +162,7 @@ def linkat(process: Process, old_dirfd: int, old: int, new_dirfd: int, new: int,
     if flags & ~(abi.AT_SYMLINK_FOLLOW | abi.AT_EMPTY_PATH):
         raise Failure(Errno.EINVAL)
     node = _node(process, old_dirfd, old, flags, follow=bool(flags & abi.AT_SYMLINK_FOLLOW))
-    process.files.link(process, node, _name_for(_at(process, new_dirfd, process.path(new), follow=False)))
+    names.link(process, node, _name(process, new_dirfd, new))
     return 0
 
 
@@ -185,7 +173,7 @@ def fchmodat(process: Process, dirfd: int, path: int, mode: int) -> int:
 
 def fchmod(process: Process, fd: int, mode: int) -> int:
     """Change permission bits of an open file."""
-    return _chmod(process, _open_node(process.file(fd)), mode)
+    return _chmod(process, process.file(fd).target(), mode)
 
 
 def fchownat(process: Process, dirfd: int, path: int, uid: int, gid: int, flags: int) -> int:
@@ -198,7 +186,7 @@ def fchownat(process: Process, dirfd: int, path: int, uid: int, gid: int, flags:
 
 def fchown(process: Process, fd: int, uid: int, gid: int) -> int:
     """Change owner and group of an open file."""
-    return _chown(process, _open_node(process.file(fd)), uid, gid)
+    return _chown(process, process.file(fd).target(), uid, gid)
 
 
 def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -> int:
@@ -213,7 +201,7 @@ def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -
     if path:
         node = _node(process, dirfd, path, flags, follow=not flags & abi.AT_SYMLINK_NOFOLLOW)
     else:
-        node = _open_node(process.file(dirfd))
+        node = process.file(dirfd).target()
     if wanted == [None, None]:
         return 0
     if node.immutable:
@@ -226,9 +214,8 @@ def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -
     atime, mtime = (
         old if new is None else new for new, old in zip(wanted, (status.atime, status.mtime), strict=True)
     )
-    where = _host_place(node)
-    if where is not None:
-        where.apply(os.utime, ns=(atime, mtime), follow_symlinks=False)
+    if _on_host(node):
+        node.grip().utime(atime, mtime)
     else:
         node.change(now, atime=atime, mtime=mtime)
     return 0
@@ -289,12 +276,18 @@ def _at(process: Process, dirfd: int, path: bytes, follow: bool = True) -> Found
     return resolve(process, process.base(dirfd, path), path, follow)
 
 
+def _name(process: Process, dirfd: int, pointer: int) -> Name:
+    """The name that a path ends in."""
+    path = process.path(pointer)
+    return resolve_name(process, process.base(dirfd, path), path)
+
+
 def _node(process: Process, dirfd: int, pointer: int, flags: int, follow: bool) -> Node:
     """What a path (or, with AT_EMPTY_PATH, a descriptor) means."""
     path = process.path(pointer)
     if path or not flags & abi.AT_EMPTY_PATH:
         return _at(process, dirfd, path, follow).existing()
-    return process.cwd if dirfd == abi.AT_FDCWD else _open_node(process.file(dirfd))
+    return process.cwd if dirfd == abi.AT_FDCWD else process.file(dirfd).target()
 
 
 def _status(process: Process, dirfd: int, pointer: int, flags: int) -> Stat:
@@ -302,19 +295,6 @@ def _status(process: Process, dirfd: int, pointer: int, flags: int) -> Stat:
     if path or not flags & abi.AT_EMPTY_PATH:
         return _at(process, dirfd, path, not flags & abi.AT_SYMLINK_NOFOLLOW).existing().stat()
     return process.cwd.stat() if dirfd == abi.AT_FDCWD else process.file(dirfd).stat()
-
-
-def _open_node(file: OpenFile) -> Node:
-    if file.node is None:
-        raise Failure(Errno.EPERM)
-    return file.node
-
-
-def _name_for(found: Found) -> Found:
-    """A place for something that is no directory."""
-    if found.slash and found.node is None:
-        raise Failure(Errno.ENOENT)
-    return found
 
 
 def _enter(process: Process, node: Node | None) -> int:
@@ -337,9 +317,8 @@ def _chmod(process: Process, node: Node, mode: int) -> int:
     _change(process, node)
     if isinstance(node, Symlink):
         raise Failure(Errno.EOPNOTSUPP)
-    where = _host_place(node)
-    if where is not None:
-        change_mode(where, mode)
+    if _on_host(node):
+        node.grip().chmod(mode)
     else:
         node.change(process.realtime, mode=stat.S_IFMT(node.stat().mode) | mode & 0o7777)
     return 0
@@ -353,21 +332,18 @@ def _chown(process: Process, node: Node, uid: int, gid: int) -> int:
     who = process.credentials
     if who.uid and (owner != status.uid or group not in (status.gid, who.gid, *who.groups)):
         raise Failure(Errno.EPERM)
-    where = _host_place(node)
-    if where is not None:
-        where.apply(os.chown, owner, group, follow_symlinks=False)
+    if _on_host(node):
+        node.grip().chown(owner, group)
     else:
         node.change(process.realtime, uid=owner, gid=group)
     return 0
 
 
-def _host_place(node: Node) -> Location | None:
-    """Where a change to `node` goes on the host; None if it stays in memory."""
-    if not node.on_host:
-        return None
-    if node.where is None or not node.where.parts:
-        raise Failure(Errno.EPERM)  # the writable directory itself
-    return node.where
+def _on_host(node: Node) -> bool:
+    """Whether a change to `node` goes to the host; EPERM for the writable directory itself."""
+    if node.on_host and (node.where is None or not node.where.parts):
+        raise Failure(Errno.EPERM)
+    return node.on_host
 
 
 def _time(seconds: int, ns: int, now: int) -> int | None:

@@ -40,6 +40,8 @@ class NodeCopies:
             home.remember(name, node)
         if isinstance(node, Directory):
             node.parent = self.directory(node.parent)
+            if node.on_host and not node.dead:
+                node.parent.remember(node.name, node)
             node.entries = {name: child and self.of(child) for name, child in node.entries.items()}
 
 

@@ -7,6 +7,7 @@ link, `..` or race leads out. Only regular files and directories are ever opened
 
 from __future__ import annotations
 
+import ctypes
 import os
 import stat
 from collections.abc import Callable
@@ -68,9 +69,26 @@ class Handle:
     def __del__(self) -> None:
         os.close(self.fd)
 
+    @property
+    def path(self) -> str:
+        """A path of the host that leads to this very file, whatever has its name by now."""
+        return f"/proc/self/fd/{self.fd}"
+
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`."""
         return os.pread(self.fd, size, offset)
+
+    def chmod(self, mode: int) -> None:
+        """Change permission bits, but never to setuid or setgid."""
+        os.chmod(self.path, mode & HOST_MODE)
+
+    def chown(self, uid: int, gid: int) -> None:
+        """Change owner and group."""
+        os.chown(self.path, uid, gid)
+
+    def utime(self, atime: int, mtime: int) -> None:
+        """Set the times of last access and modification, in nanoseconds."""
+        os.utime(self.path, ns=(atime, mtime))
 
 
 class Entry(NamedTuple):
@@ -152,7 +170,14 @@ class HostTree:
         parent = self.directory(parts[:-1])
         flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         handle = Handle(os.open(parts[-1], flags, 0o600, dir_fd=parent.fd))
-        os.fchmod(handle.fd, mode & HOST_MODE)
+        handle.chmod(mode)
+        return handle
+
+    def create_unnamed(self, parts: Parts, flags: int, mode: int) -> Handle:
+        """Create a regular file without a name in the directory at `parts`."""
+        directory = self.directory(parts)
+        handle = Handle(os.open(b".", flags | os.O_TMPFILE, 0o600, dir_fd=directory.fd))
+        handle.chmod(mode)
         return handle
 
     def names(self, parts: Parts) -> dict[bytes, Entry]:
@@ -197,7 +222,30 @@ class Location:
         """A handle of the directory that holds this entry."""
         return self.tree.directory(self.parts[:-1])
 
+    def grip(self) -> Handle:
+        """A handle (O_PATH) of the entry itself, never of what a link leads to."""
+        return Handle(self.apply(os.open, os.O_PATH | os.O_NOFOLLOW))
+
     def apply(self, function: Callable[..., _T], *arguments: object, **options: object) -> _T:
         """Call a function of `os` that takes a name and the keyword `dir_fd` on this entry."""
         parent = self.parent()
         return function(self.parts[-1], *arguments, dir_fd=parent.fd, **options)
+
+
+def rename_on_host(old: Location, new: Location, flags: int) -> None:
+    """Rename an entry of a tree, with the flags of renameat2(2)."""
+    source, target = old.parent(), new.parent()
+    if flags:
+        _renameat2(source.fd, old.name, target.fd, new.name, flags)
+    else:
+        os.rename(old.name, new.name, src_dir_fd=source.fd, dst_dir_fd=target.fd)
+    old.tree.forget()
+    new.tree.forget()
+
+
+def _renameat2(old_fd: int, old: bytes, new_fd: int, new: bytes, flags: int) -> None:
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is None:
+        raise Failure(Errno.EINVAL)
+    if function(old_fd, old, new_fd, new, flags):
+        raise Failure(ctypes.get_errno())

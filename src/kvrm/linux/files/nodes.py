@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.content import Budget, Content
 from kvrm.linux.files.host import Entry, Handle, Location
@@ -66,6 +67,15 @@ class Node:
         """Replace fields of the status, as a change at time `now`."""
         self.meta = self.own()._replace(ctime=now, **fields)
 
+    def grip(self) -> Handle:
+        """A handle of what is on the host."""
+        assert self.where is not None
+        return self.where.grip()
+
+    def move(self, where: Location) -> None:
+        """It was renamed on the host, with all that it holds."""
+        self.where = where
+
     def enter(self) -> None:
         """Keep the node, and the directories that lead to it, in the overlay."""
         node: Node = self
@@ -77,9 +87,12 @@ class Node:
 
 
 class File(Node):
-    """A regular file: of the host until `content` is set."""
+    """A regular file: of the host until `content` is set.
 
-    __slots__ = ("_handle", "content")
+    `linkable`: it never had a name, and may get one (O_TMPFILE).
+    """
+
+    __slots__ = ("_handle", "content", "linkable")
 
     def __init__(
         self,
@@ -90,6 +103,7 @@ class File(Node):
     ) -> None:
         super().__init__(meta, where, home)
         self.content = content
+        self.linkable = False
         self._handle: Callable[[], Handle | None] = lambda: None
 
     def handle(self) -> Handle | None:
@@ -97,8 +111,19 @@ class File(Node):
         handle = self._handle()
         if handle is None and self.where is not None:
             handle = self.where.tree.open(self.where.parts)
-            self._handle = weakref.ref(handle)
+            self.keep(handle)
         return handle
+
+    def keep(self, handle: Handle) -> None:
+        """Use this handle for as long as something else does."""
+        self._handle = weakref.ref(handle)
+
+    def opened(self) -> Handle | None:
+        """A handle of the host file, if it is open."""
+        return self._handle()
+
+    def grip(self) -> Handle:
+        return self.opened() or super().grip()
 
     def stat(self) -> Stat:
         handle = self._handle()
@@ -233,6 +258,21 @@ class Directory(Node):
         self.dead = False
         self.cache: weakref.WeakValueDictionary[bytes, Node] = weakref.WeakValueDictionary()
 
+    def find(self, name: bytes) -> Node | None:
+        """What `lookup` gives to a path: nothing in a removed directory, ENAMETOOLONG for a name too long."""
+        if len(name) > abi.NAME_MAX:
+            raise Failure(Errno.ENAMETOOLONG)
+        return None if self.dead else self.lookup(name)
+
+    def move(self, where: Location) -> None:
+        pending: list[tuple[Node, Location]] = [(self, where)]
+        while pending:
+            node, where = pending.pop()
+            node.where = where
+            if isinstance(node, Directory):
+                node.lowers = (where,)
+                pending += [(child, where.child(name)) for name, child in node.cache.items()]
+
     def lookup(self, name: bytes) -> Node | None:
         """The node called `name` (not `.` or `..`), or None. Raises OSError if the host does."""
         if name in self.entries:
@@ -266,15 +306,17 @@ class Directory(Node):
         return dict(sorted(merged.items()))
 
     def path(self) -> bytes:
-        """Absolute path of the directory; ENOENT if it was removed."""
+        """Absolute path of the directory, or the one that it had."""
         names: list[bytes] = []
         directory = self
         while directory.parent is not directory:
-            if directory.dead:
-                raise Failure(Errno.ENOENT)
             names.append(directory.name)
             directory = directory.parent
         return b"/" + b"/".join(reversed(names))
+
+    def shown(self) -> bytes:
+        """What links of /proc show."""
+        return self.path() + (b" (deleted)" if self.dead else b"")
 
     def within(self, other: Directory) -> bool:
         """Whether this is `other` or below it."""
@@ -289,7 +331,7 @@ class Directory(Node):
 
     def _node(self, name: bytes, st: os.stat_result, found: tuple[Location, ...]) -> Node:
         cached = self.cache.get(name)
-        if cached is not None and cached.home is not None and _same_file(cached, st):
+        if cached is not None and (cached.home or cached.on_host) and _same_file(cached, st):
             return cached
         where = found[0]
         home = None if where.tree.writable else (self, name)
@@ -302,8 +344,7 @@ class Directory(Node):
             node = Symlink(where.tree.readlink(where.parts), None, where, home)
         else:
             node = Special(None, where, home)
-        if home:
-            self.cache[name] = node
+        self.cache[name] = node
         return node
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.host import Handle
 from kvrm.linux.files.nodes import Device, Directory, File, Node
+from kvrm.linux.files.paths import Name
 from kvrm.linux.layout import Stat, dirent
 
 if TYPE_CHECKING:
@@ -24,18 +26,43 @@ _MAX_OFFSET = (1 << 63) - 1
 class OpenFile:
     """What open(2) makes. Descriptors made by dup share it.
 
-    `flags` are the access mode and the status flags of the guest, `path` is what /proc/self/fd shows. A
-    method that does not apply fails as Linux would. Callers check `readable` and `writable`: what the file
-    was opened for.
+    `flags` are the access mode and the status flags of the guest, `name` is the name that it was opened
+    by, or the text that stands for it. A method that does not apply fails as Linux would. Callers check
+    `readable` and `writable`: what the file was opened for.
     """
 
-    def __init__(self, flags: int, path: bytes, node: Node | None = None) -> None:
+    def __init__(self, flags: int, name: Name | bytes, node: Node | None = None) -> None:
         self.flags = flags
-        self.path = path
         self.node = node
+        self._name = name
         access = flags & (abi.O_ACCMODE | abi.O_PATH)
         self.readable = access in (abi.O_RDONLY, abi.O_RDWR)
         self.writable = access in (abi.O_WRONLY, abi.O_RDWR)
+
+    @property
+    def path(self) -> bytes:
+        """What /proc/self/fd shows."""
+        if isinstance(self.node, Directory):
+            return self.node.shown()
+        if isinstance(self._name, bytes):
+            return self._name
+        return self._name.directory.path().rstrip(b"/") + b"/" + self._name.name
+
+    def called(self, name: Name) -> bool:
+        """Whether it was opened by this name, and still has it."""
+        return isinstance(self._name, Name) and self._name[:2] == name[:2]
+
+    def rename(self, name: Name | None) -> None:
+        """It has another name now, or none."""
+        self._name = name or self.path + b" (deleted)"
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The nodes that it refers to."""
+        if self.node is not None:
+            yield self.node
+        if isinstance(self._name, Name):
+            yield self._name.directory
 
     @property
     def waits(self) -> bool:
@@ -45,6 +72,14 @@ class OpenFile:
     def relink(self, copies: FileCopies) -> None:
         """This is a shallow copy for a snapshot: part it from the original."""
         self.node = self.node and copies.nodes.of(self.node)
+        if isinstance(self._name, Name):
+            self._name = self._name._replace(directory=copies.nodes.directory(self._name.directory))
+
+    def target(self) -> Node:
+        """The node that calls on the descriptor change; EPERM if there is none."""
+        if self.node is None:
+            raise Failure(Errno.EPERM)
+        return self.node
 
     def stat(self) -> Stat:
         """Status of the file."""
@@ -97,8 +132,8 @@ class OpenFile:
 class SeekableFile(OpenFile):
     """A file with an offset."""
 
-    def __init__(self, flags: int, path: bytes, node: Node | None = None) -> None:
-        super().__init__(flags, path, node)
+    def __init__(self, flags: int, name: Name | bytes, node: Node | None = None) -> None:
+        super().__init__(flags, name, node)
         self.offset = 0
 
     def size(self) -> int:
@@ -117,10 +152,8 @@ class SeekableFile(OpenFile):
         self.offset -= len(data)
 
     def write(self, process: Process, data: bytes) -> int:
-        if self.flags & abi.O_APPEND:
-            self.offset = self.size()
         written = self.pwrite(process, data, self.offset)
-        self.offset += written
+        self.offset = self.size() if self.flags & abi.O_APPEND else self.offset + written
         return written
 
     def seek(self, offset: int, whence: int) -> int:
@@ -149,8 +182,8 @@ class GuestFile(SeekableFile):
 
     node: File
 
-    def __init__(self, flags: int, path: bytes, node: File) -> None:
-        super().__init__(flags, path, node)
+    def __init__(self, flags: int, name: Name | bytes, node: File) -> None:
+        super().__init__(flags, name, node)
         # While a file is open, its handle is, so that the file can be read even if the host removes its name.
         self._handle = node.handle()
 
@@ -158,6 +191,8 @@ class GuestFile(SeekableFile):
         return self.node.read(size, offset)
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:
+        if self.flags & abi.O_APPEND:
+            offset = self.node.stat().size
         return self.node.write(data, offset, process.files.budget, process.files.now)
 
     def truncate(self, process: Process, size: int) -> None:
@@ -167,9 +202,15 @@ class GuestFile(SeekableFile):
 class HostFile(SeekableFile):
     """A regular file of a writable tree: everything goes to the host."""
 
-    def __init__(self, flags: int, path: bytes, node: Node, handle: Handle) -> None:
-        super().__init__(flags, path, node)
+    node: File
+
+    def __init__(self, flags: int, name: Name | bytes, node: File, handle: Handle) -> None:
+        super().__init__(flags, name, node)
         self._handle = handle
+
+    def target(self) -> Node:
+        self.node.keep(self._handle)
+        return self.node
 
     def stat(self) -> Stat:
         return Stat.of_host(os.fstat(self._handle.fd))
@@ -178,7 +219,9 @@ class HostFile(SeekableFile):
         return os.pread(self._handle.fd, size, offset)
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:
-        return os.pwrite(self._handle.fd, data, self.size() if self.flags & abi.O_APPEND else offset)
+        # the host appends, so that no other writer of the file comes between its size and the write
+        flags = os.RWF_APPEND if self.flags & abi.O_APPEND else 0
+        return os.pwritev(self._handle.fd, [data], offset, flags)
 
     def truncate(self, process: Process, size: int) -> None:
         os.ftruncate(self._handle.fd, size)
@@ -190,8 +233,8 @@ class HostFile(SeekableFile):
 class BytesFile(SeekableFile):
     """A file of /proc, as it was when it was opened."""
 
-    def __init__(self, flags: int, path: bytes, node: Node, data: bytes) -> None:
-        super().__init__(flags, path, node)
+    def __init__(self, flags: int, name: Name | bytes, node: Node, data: bytes) -> None:
+        super().__init__(flags, name, node)
         self._data = data
 
     def size(self) -> int:
@@ -206,8 +249,8 @@ class DirectoryFile(OpenFile):
 
     node: Directory
 
-    def __init__(self, flags: int, path: bytes, node: Directory) -> None:
-        super().__init__(flags, path, node)
+    def __init__(self, flags: int, name: Name | bytes, node: Directory) -> None:
+        super().__init__(flags, name, node)
         self._entries: list[tuple[bytes, int, int]] | None = None
         self._position = 0
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files import names
+from kvrm.linux.files.mounts import mount_of
 from kvrm.linux.files.nodes import Device, Directory, File, Node, Symlink, Virtual
 from kvrm.linux.files.open_file import BytesFile, DeviceFile, DirectoryFile, GuestFile, HostFile, OpenFile
-from kvrm.linux.files.paths import Found, resolve
+from kvrm.linux.files.paths import Found, Name, resolve
 from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _HOST_ACCESS = (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_RDWR)
+_WANTED = (abi.R_OK, abi.W_OK, abi.R_OK | abi.W_OK, abi.R_OK | abi.W_OK)
 _FOR_PATH = abi.O_PATH | abi.O_DIRECTORY | abi.O_NOFOLLOW | abi.O_CLOEXEC
 
 
@@ -35,100 +38,121 @@ class Opened(Node):
         return self.file.stat()
 
 
+def check_flags(flags: int) -> None:
+    """EINVAL for flags of open that contradict each other."""
+    if flags & abi.O_PATH:
+        return
+    temporary = flags & abi.O_TMPFILE_ALONE
+    if temporary and (flags & abi.O_TMPFILE != abi.O_TMPFILE or not flags & abi.O_ACCMODE):
+        raise Failure(Errno.EINVAL)
+    if flags & abi.O_CREAT and flags & abi.O_DIRECTORY:
+        raise Failure(Errno.EINVAL)
+
+
 def open_path(process: Process, base: Directory, path: bytes, flags: int, mode: int) -> OpenFile:
     """Open `path`, or create it with `mode` (from which the umask was taken) if `flags` say so."""
     if flags & abi.O_PATH:
         flags &= _FOR_PATH
-    if flags & abi.O_TMPFILE == abi.O_TMPFILE:
-        return _unnamed(process, base, path, flags, mode)
-    exclusive = flags & abi.O_CREAT and flags & abi.O_EXCL
-    found = resolve(process, base, path, follow=not (flags & abi.O_NOFOLLOW or exclusive))
-    if found.node is None and flags & abi.O_CREAT:
-        if found.slash:
-            raise Failure(Errno.EISDIR)
+    create = bool(flags & abi.O_CREAT)
+    exclusive = create and bool(flags & abi.O_EXCL)
+    follow = not (flags & abi.O_NOFOLLOW or exclusive)
+    found = resolve(process, base, path, follow, create)
+    if flags & abi.O_TMPFILE_ALONE:
+        return _unnamed(process, found.existing(), flags, mode)
+    if found.node is None and create:
         return _create(process, found, flags, mode)
     node = found.existing()
     if exclusive:
         raise Failure(Errno.EEXIST)
-    return open_node(process, node, flags, _path(found))
+    return open_node(process, node, flags, _name(found))
 
 
-def open_node(process: Process, node: Node, flags: int, path: bytes) -> OpenFile:
+def open_node(process: Process, node: Node, flags: int, name: Name | bytes) -> OpenFile:
     """Open what is there."""
     access = flags & abi.O_ACCMODE
+    truncate = bool(flags & abi.O_TRUNC)
     is_directory = isinstance(node, Directory)
+    if is_directory and flags & abi.O_CREAT:
+        raise Failure(Errno.EISDIR)
     if flags & abi.O_DIRECTORY and not is_directory:
         raise Failure(Errno.ENOTDIR)
     kept = _kept(flags)
     if flags & abi.O_PATH:
-        return OpenFile(kept, path, node)
+        return OpenFile(kept, name, node)
     if isinstance(node, Symlink):
         raise Failure(Errno.ELOOP)
-    if is_directory and (access != abi.O_RDONLY or flags & abi.O_CREAT):
+    if is_directory and (access != abi.O_RDONLY or truncate):
         raise Failure(Errno.EISDIR)
     if not isinstance(node, Opened):
-        process.credentials.require(node, (abi.R_OK, abi.W_OK, abi.R_OK | abi.W_OK, 6)[access])
+        process.credentials.require(node, _WANTED[access] | (abi.W_OK if truncate else 0))
     match node:
         case Opened():
             return node.file
         case Directory():
-            return DirectoryFile(kept, path, node)
+            return DirectoryFile(kept, name, node)
         case File():
-            return _open_file(process, node, kept, path, truncate=bool(flags & abi.O_TRUNC))
+            return _open_file(process, node, kept, name, truncate)
         case Virtual() if access == abi.O_RDONLY:
-            return BytesFile(kept, path, node, node.generate(process))
+            return BytesFile(kept, name, node, node.generate(process))
         case Device() if node.kind != "tty":
-            return DeviceFile(kept, path, node)
+            return DeviceFile(kept, name, node)
         case Device():
             raise Failure(Errno.ENXIO)
         case _:
             raise Failure(Errno.EACCES)
 
 
-def _open_file(process: Process, node: File, flags: int, path: bytes, truncate: bool) -> OpenFile:
+def _open_file(process: Process, node: File, flags: int, name: Name | bytes, truncate: bool) -> OpenFile:
     file: OpenFile
     if node.on_host:
         assert node.where is not None
-        append = os.O_APPEND if flags & abi.O_APPEND else 0
-        access = _HOST_ACCESS[flags & abi.O_ACCMODE]
-        file = HostFile(flags, path, node, node.where.tree.open(node.where.parts, access | append))
+        access = abi.O_RDWR if truncate else flags & abi.O_ACCMODE
+        file = HostFile(flags, name, node, node.where.tree.open(node.where.parts, _HOST_ACCESS[access]))
     else:
-        file = GuestFile(flags, path, node)
-    if truncate and file.writable:
+        file = GuestFile(flags, name, node)
+    if truncate:
         file.truncate(process, 0)
     return file
 
 
 def _create(process: Process, found: Found, flags: int, mode: int) -> OpenFile:
-    path = _path(found)
+    name = Name(found.directory, found.name, False)
     if not found.directory.on_host:
-        return open_created(process.files.create(process, found, mode), flags, path)
-    assert found.directory.where is not None
-    where = found.directory.where.child(found.name)
-    access = _HOST_ACCESS[flags & abi.O_ACCMODE] | (os.O_APPEND if flags & abi.O_APPEND else 0)
-    handle = where.tree.create(where.parts, access, mode & 0o7777)
-    return HostFile(_kept(flags), path, File(None, where), handle)
+        return open_created(names.create(process, name, mode), flags, name)
+    names.require_free(process, name)
+    where = names.location(name)
+    handle = where.tree.create(where.parts, _HOST_ACCESS[flags & abi.O_ACCMODE], mode & 0o7777)
+    return HostFile(_kept(flags), name, File(None, where), handle)
 
 
-def open_created(node: File, flags: int, path: bytes) -> OpenFile:
+def open_created(node: File, flags: int, name: Name | bytes) -> OpenFile:
     """Open a file that was just made, whatever its mode."""
-    return GuestFile(_kept(flags), path, node)
+    return GuestFile(_kept(flags), name, node)
 
 
-def _unnamed(process: Process, base: Directory, path: bytes, flags: int, mode: int) -> OpenFile:
-    node = resolve(process, base, path).existing()
-    if not isinstance(node, Directory):
+def _unnamed(process: Process, directory: Node, flags: int, mode: int) -> OpenFile:
+    """A file without a name, which may get one in the directory's file system unless O_EXCL."""
+    if not isinstance(directory, Directory):
         raise Failure(Errno.ENOTDIR)
-    if flags & abi.O_ACCMODE == abi.O_RDONLY:
-        raise Failure(Errno.EINVAL)
-    process.credentials.require(node, abi.W_OK | abi.X_OK)
-    return open_created(process.files.unnamed_file(mode), flags & ~abi.O_TMPFILE, node.path() + b"/#unnamed")
+    process.credentials.require(directory, abi.W_OK | abi.X_OK)
+    if directory.dead:
+        raise Failure(Errno.ENOENT)
+    if directory.on_host:
+        assert directory.where is not None
+        where = directory.where
+        handle = where.tree.create_unnamed(where.parts, flags & (abi.O_ACCMODE | abi.O_EXCL), mode & 0o7777)
+        host_node = File(None, where)
+        name = directory.path().rstrip(b"/") + b"/#%d (deleted)" % os.fstat(handle.fd).st_ino
+        return HostFile(_kept(flags), name, host_node, handle)
+    node = process.files.unnamed_file(mode, mount_of(directory.stat().dev))
+    node.linkable = not flags & abi.O_EXCL
+    name = directory.path().rstrip(b"/") + b"/#%d (deleted)" % node.stat().ino
+    return open_created(node, flags, name)
 
 
 def _kept(flags: int) -> int:
     return flags & ~(abi.O_CREAT | abi.O_EXCL | abi.O_NOCTTY | abi.O_TRUNC | abi.O_CLOEXEC)
 
 
-def _path(found: Found) -> bytes:
-    directory = found.directory.path()
-    return directory if found.name == b"." else directory.rstrip(b"/") + b"/" + found.name
+def _name(found: Found) -> Name | bytes:
+    return found.magic or Name(found.directory, found.name, False)

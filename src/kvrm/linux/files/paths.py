@@ -17,20 +17,45 @@ if TYPE_CHECKING:
 class Found(NamedTuple):
     """Where a path ends: `node` is what is called `name` in `directory`, None if nothing is.
 
-    `name` is b"." if the path ends in `.`, `..` or `/`, and then `directory` is the node itself. `slash`: the
-    path ends in a slash, so it can only mean a directory.
+    `name` is b"." if the path ends in `.` or `..` or is the root's, and then `directory` is the node itself.
+    `slash`: a slash follows, so that the path can only mean a directory. `magic` is the text of the link
+    of /proc that led to the node, if one did.
     """
 
     directory: Directory
     name: bytes
     node: Node | None
     slash: bool
+    magic: bytes | None = None
 
     def existing(self) -> Node:
         """The node; ENOENT if there is none."""
         if self.node is None:
             raise Failure(Errno.ENOENT)
         return self.node
+
+
+class Name(NamedTuple):
+    """The last name of a path, in the directory that the rest of the path leads to.
+
+    b".", b".." and b"" (the root's own path) are none that can be made or removed.
+    """
+
+    directory: Directory
+    name: bytes
+    slash: bool
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it is the name of an entry of the directory."""
+        return self.name not in (b"", b".", b"..")
+
+    def lookup(self) -> Found:
+        """What has the name now. A link is not followed, not even before a slash."""
+        if self.ordinary:
+            return Found(self.directory, self.name, self.directory.find(self.name), self.slash)
+        here = self.directory.parent if self.name == b".." else self.directory
+        return Found(here, b".", here, True)
 
 
 class Credentials(NamedTuple):
@@ -58,54 +83,83 @@ class Credentials(NamedTuple):
             raise Failure(Errno.EACCES)
 
 
-def resolve(process: Process, base: Directory, path: bytes, follow: bool = True) -> Found:
-    """Walk `path` from `base`. A symbolic link at the end is followed if `follow`, or before a slash.
+def resolve(
+    process: Process, base: Directory, path: bytes, follow: bool = True, create: bool = False
+) -> Found:
+    """What `path` means. A symbolic link at its end is followed if `follow`, or before a slash.
+
+    With `create` a path that ends in a slash is refused with EISDIR, as a file is wanted.
+    """
+    walk = _Walk(process)
+    name = walk.name(base, path)
+    while True:
+        if create and name.slash and name.ordinary:
+            raise Failure(Errno.EISDIR)
+        found = name.lookup()
+        if not isinstance(found.node, Symlink) or not (follow or found.slash):
+            break
+        target = walk.follow(found.node)
+        if isinstance(target, Node):
+            found = found._replace(node=target, magic=found.node.text(process))
+            break
+        name = walk.name(found.directory, target, found.slash)
+    if found.slash and not isinstance(found.node, Directory | None):
+        raise Failure(Errno.ENOTDIR)
+    return found
+
+
+def resolve_name(process: Process, base: Directory, path: bytes) -> Name:
+    """The name that a call makes, changes or removes, and its directory."""
+    return _Walk(process).name(base, path)
+
+
+class _Walk:
+    """Steps along one path, which follow a limited number of links.
 
     Absolute paths and links start at the guest's root, and `..` stays there.
     """
-    if not path:
-        raise Failure(Errno.ENOENT)
-    if len(path) >= abi.PATH_MAX:
-        raise Failure(Errno.ENAMETOOLONG)
-    root = process.files.root
-    here = root if path.startswith(b"/") else base
-    pending = path.split(b"/")[::-1]
-    slash = path.endswith(b"/")
-    links = 0
-    while pending:
-        name = pending.pop()
-        if name in (b"", b"."):
-            continue
-        if here.meta is not None:  # else the host checks
-            process.credentials.require(here, abi.X_OK)
-        if name == b"..":
-            here = here.parent
-            continue
-        if len(name) > abi.NAME_MAX:
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._links = 0
+
+    def name(self, here: Directory, path: bytes, slash: bool = False) -> Name:
+        """Follow all but the last name. `slash`: one follows after the path."""
+        if not path:
+            raise Failure(Errno.ENOENT)
+        if len(path) >= abi.PATH_MAX:
             raise Failure(Errno.ENAMETOOLONG)
-        if here.dead:
-            raise Failure(Errno.ENOENT)
-        node = here.lookup(name)
-        last = not any(pending)
-        if isinstance(node, Symlink) and (not last or follow or slash):
-            links += 1
-            if links > abi.MAX_LINKS:
-                raise Failure(Errno.ELOOP)
-            target = node.target(process)
-            if target is None:
-                text = node.text(process)
-                here = root if text.startswith(b"/") else here
-                slash = slash or (last and text.endswith(b"/"))
-                pending += text.split(b"/")[::-1]
-                continue
-            node = target
-        if last:
-            if slash and node is not None and not isinstance(node, Directory):
+        slash = slash or path.endswith(b"/")
+        here, pending = self._start(here, path)
+        while pending:
+            name = pending.pop()
+            self._search(here)
+            if not pending:
+                return Name(here, name, slash)
+            node: Node | bytes = Name(here, name, True).lookup().existing()
+            if isinstance(node, Symlink):
+                node = self.follow(node)
+            if isinstance(node, bytes):
+                here, more = self._start(here, node)
+                pending += more
+            elif isinstance(node, Directory):
+                here = node
+            else:
                 raise Failure(Errno.ENOTDIR)
-            return Found(here, name, node, slash)
-        if node is None:
-            raise Failure(Errno.ENOENT)
-        if not isinstance(node, Directory):
-            raise Failure(Errno.ENOTDIR)
-        here = node
-    return Found(here, b".", here, True)
+        return Name(here, b"", slash)
+
+    def follow(self, link: Symlink) -> Node | bytes:
+        """Where a link leads: to a node, or to a path."""
+        self._links += 1
+        if self._links > abi.MAX_LINKS:
+            raise Failure(Errno.ELOOP)
+        return link.target(self._process) or link.text(self._process)
+
+    def _start(self, here: Directory, path: bytes) -> tuple[Directory, list[bytes]]:
+        """Where a path starts, and its names, the first one last."""
+        names = [name for name in reversed(path.split(b"/")) if name]
+        return self._process.files.root if path.startswith(b"/") else here, names
+
+    def _search(self, directory: Directory) -> None:
+        if directory.meta is not None:  # else the host checks
+            self._process.credentials.require(directory, abi.X_OK)

@@ -184,7 +184,7 @@ def _exe(process: Process) -> tuple[bytes, Node]:
 
 
 def _cwd(process: Process) -> tuple[bytes, Node]:
-    return process.cwd.path(), process.cwd
+    return process.cwd.shown(), process.cwd
 
 
 def _root(process: Process) -> tuple[bytes, Node]:

@@ -11,7 +11,7 @@ from enum import IntEnum, auto
 from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, PTR, Emitter
-from kvrm.engine.interpreter.abi import Function, unlikely
+from kvrm.engine.interpreter.abi import Function, unlikely, untagged
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.target.cuda.layout import DESCRIPTORS, OPEN_FILES
@@ -246,7 +246,8 @@ class DeviceFunction(Function):
         first = self._first_slot(page)
         unlikely(e.cbranch(e.icmp_unsigned("==", first, ir.Constant(I32, 0)), lost, found))
         e.position_at_end(lost)
-        self.leave(Reason.CODE, None, e.sub(self.budget, ir.Constant(I64, cost)), PC=target)
+        left = e.sub(self.budget, ir.Constant(I64, cost))
+        self.leave(Reason.CODE, None, left, PC=untagged(e, target))
         e.position_at_end(found)
         within = e.lshr(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, 2))
         self._advance(e.or_(e.add(e.zext(first, I64), within), mark), cost)

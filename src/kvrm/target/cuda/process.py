@@ -227,7 +227,7 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     block[Fixed.LINK_BYTES] = len(link)
     put(TARGET, link)
     directory = process.cwd.path() + b"\0"
-    if len(directory) <= PAGE:
+    if len(directory) <= PAGE and not process.cwd.dead:
         block[Fixed.CWD_BYTES] = len(directory)
         put(CWD, directory)
     put(NAME, process.name.ljust(16, b"\0"))

@@ -307,7 +307,8 @@ class CudaLanes(Lanes):
             memory.poke(page * PAGE, data)
         changes = memory.take_changes()
         state = words[: layout.EXIT_OFFSET // 8].tobytes(), pc
-        job.kept[lane] = Kept(state, changes, process, retired, retired - before)
+        arrived = reason == Reason.CODE
+        job.kept[lane] = Kept(state, changes, process, retired, retired - before, arrived=arrived)
 
     def _progress(self, running: bool, seconds: float) -> Progress:
         on_cpu = super()._progress(running, seconds)
