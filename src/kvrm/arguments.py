@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import index as as_index
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kvrm.errors import OutOfRange, UsageError
 
@@ -69,6 +70,22 @@ def element(name: str, value: Any, count: int) -> int:
     if number is None or not 0 <= number < count:
         raise OutOfRange(f"{name}[{shown(value)}]: it takes one integer from 0 to {count - 1}")
     return number
+
+
+def position(name: str, value: Any, count: int) -> int:
+    """The same with Python's way to count from the end, -1 being the last."""
+    number = _index_or_none(value)
+    if number is None or not -count <= number < count:
+        raise OutOfRange(f"{name}[{shown(value)}]: it takes one integer from {-count} to {count - 1}")
+    return number % count
+
+
+def positions(name: str, value: slice, count: int) -> range:
+    """Which of `count` things a slice means."""
+    try:
+        return range(*value.indices(count))
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}[...]: a slice takes integers, and a step that is not 0") from None
 
 
 def seconds(name: str, value: Any) -> float | None:
@@ -142,5 +159,20 @@ def mapping(name: str, value: Any, of: str) -> Mapping[Any, Any]:
     return value
 
 
-Integer = int | SupportsIndex
-"""What `integer` takes, for signatures."""
+def on_device(name: str, value: Any) -> tuple[tuple[int, ...], np.dtype[Any], bool] | None:
+    """Shape, dtype and whether it is contiguous, of an array in a GPU's memory; None of anything else."""
+    there = getattr(value, "__cuda_array_interface__", None)
+    if there is None:
+        return None
+    try:
+        return tuple(there["shape"]), np.dtype(there["typestr"]), there.get("strides") is None
+    except (AttributeError, KeyError, TypeError):
+        raise UsageError(f"{name} has a __cuda_array_interface__ that is not one of version 2 or 3") from None
+
+
+def array(name: str, value: Any) -> npt.NDArray[Any]:
+    """An array in the host's memory, of whatever shape and dtype."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        raise UsageError(f"{name} is {shown(value)} that numpy makes no array of") from None

@@ -37,11 +37,11 @@ from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_inputs import Words, offset_of, words_of
 from kvrm.machine.lanes_results import NOT_RUN, Outputs
 from kvrm.machine.machine import Machine
-from kvrm.machine.result import STOPS, Stop
+from kvrm.machine.result import STOPS, Result, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
 from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
-from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at
+from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.machine.texts import Texts
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
@@ -56,7 +56,8 @@ class Job:
     """What lanes were given when they began, and what they have brought so far; workers share it.
 
     `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
-    start addresses and arrays. `readable`: the guest may read all memory that is to be kept.
+    start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
+    program has ended before, and every lane with it; no instruction is run.
     """
 
     snapshot: MachineSnapshot
@@ -67,6 +68,7 @@ class Job:
     starts: set[int]
     readable: bool
     outputs: Outputs
+    ended: Result | None
     kept: dict[int, Kept]
     cancel: c_uint64
 
@@ -166,7 +168,7 @@ class Worker:
         machine.breakpoints = set(breakpoints)
         self._memory.restore(job.snapshot.memory)
         self._engine.run(0, machine.breakpoints)
-        plain = job.args is None and job.readable and not job.starts & breakpoints
+        plain = job.args is None and job.readable and job.ended is None and not job.starts & breakpoints
         self._enters = self._native and plain
         ends = ENDS if machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
         self._ends = {int(reason): stop for reason, stop in ends.items()}
@@ -355,6 +357,8 @@ class Worker:
         return self._run_to(end)
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
+        if self._job.ended is not None:
+            return end_again(self._job.ended)
         outcome = self._machine._run_to(end, resumed)
         pc = self._machine.pc
         if outcome["stop"] is Stop.BUDGET and not self._last and pc in self._machine.breakpoints:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kvrm.engine.exits import ExitKind
-from kvrm.machine.result import Fault, Stop
+from kvrm.machine.result import Fault, Result, Stop
 from kvrm.memory import AlignmentFault
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
@@ -15,6 +15,24 @@ Fields = dict[str, Any]
 BUDGET: Final[Fields] = {"stop": Stop.BUDGET, "message": "the instruction budget is used up"}
 CANCELLED: Final[Fields] = {"stop": Stop.CANCELLED, "message": "the run was cancelled"}
 OUT_OF_MEMORY: Final[Fields] = {"stop": Stop.OUT_OF_MEMORY, "message": "the guest used up its memory limit"}
+
+
+def describe(stop: Stop, pc: int, exit_code: int | None, signal: int | None, fault: Fault | None) -> str:
+    """The message of a stop of which no more than this is known."""
+    if fault is not None:
+        return _describe_fault(fault, signal, pc)
+    return {
+        Stop.EXIT: f"exit code {exit_code}",
+        Stop.SIGNAL: f"ended by signal {signal}",
+        Stop.UNDEFINED: f"undefined instruction at pc {pc:#x}",
+        Stop.BREAKPOINT: f"breakpoint at {pc:#x}",
+        Stop.BUDGET: BUDGET["message"],
+        Stop.SYSCALL: f"svc before {pc:#x}",
+        Stop.BRK: f"brk at {pc:#x}",
+        Stop.OUT_OF_MEMORY: OUT_OF_MEMORY["message"],
+        Stop.CANCELLED: CANCELLED["message"],
+        Stop.MISPLACED: f"the dispatch policy has the instruction at pc {pc:#x} in a class that cannot run it",
+    }.get(stop, stop.value)
 
 
 def breakpoint_at(pc: int) -> Fields:
@@ -51,12 +69,16 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
     signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
-    why = "not allowed" if f.mapped else "nothing is mapped there"
-    if isinstance(f, AlignmentFault):
-        why = "not aligned"
-    message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
     fault = Fault(f.address, f.kind, f.mapped)
+    message = _describe_fault(fault, signal, pc)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
+
+
+def _describe_fault(fault: Fault, signal: int | None, pc: int) -> str:
+    why = "not allowed" if fault.mapped else "nothing is mapped there"
+    if signal == SIGBUS:
+        why = "not aligned"
+    return f"{fault.kind.name.lower()} of {fault.address:#x} at pc {pc:#x}: {why}"
 
 
 def explain_end(over: Any) -> Fields:
@@ -88,6 +110,16 @@ def hint(process: Any, ended: Fields) -> str:
 
 _GUEST_SIGNALS = frozenset((Stop.FAULT, Stop.UNDEFINED, Stop.BRK))
 _ENDS = _GUEST_SIGNALS | {Stop.EXIT, Stop.SIGNAL}
+
+
+def end_again(ended: Result) -> Fields:
+    """The end that a program has had before, for lanes that begin after it."""
+    fields: Fields = {"stop": ended.stop, "message": ended.message, "hint": ended.hint}
+    if ended.exit_code is not None:
+        fields["exit_code"] = ended.exit_code
+    if ended.signal is not None:
+        fields["signal"] = ended.signal
+    return fields
 
 
 def assembly(word: int | None, pc: int) -> str:

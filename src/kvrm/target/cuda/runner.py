@@ -166,7 +166,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job)
+            here = job.ended is None and not self._changes_code(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
