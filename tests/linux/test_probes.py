@@ -40,6 +40,16 @@ class Probe:
 
 OWN_MOUNT = "a writable directory is a mount of its own, whose top the guest does not change"
 PROBES = [
+    Probe(
+        "advice",
+        pinned={
+            "all_advice: advice 9 on a shared file": ("-1 EOPNOTSUPP", "what is mapped of a file is a copy"),
+        },
+    ),
+    Probe("limits"),
+    Probe("memory"),
+    Probe("prctl"),
+    Probe("scheduling"),
     Probe("paths"),
     Probe(
         "paths",
@@ -58,6 +68,11 @@ PROBES = [
     Probe("offsets"),
     Probe("offsets", writable=True),
     Probe("signals"),
+    Probe("clocks"),
+    Probe("timers"),
+    Probe("events"),
+    Probe("futexes"),
+    Probe("epoll"),
 ]
 
 

@@ -2,8 +2,8 @@
 
 `run_lanes(table)` works through lanes that all start from one snapshot. Each is set up by copying: the pages
 that earlier lanes wrote, the snapshot's registers, then the lane's own registers and memory. Where a lane
-stops in a way that needs nobody, its results are stored and the next one begins. For everything else it
-returns a `Verdict`, and Python takes over that one lane.
+stops in a way that Python need not see, its results are stored and the next one begins. For everything else
+it returns a `Verdict`, and Python takes over that one lane.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kvrm.memory import PAGE
 
 
 class Word(IntEnum):
-    """The table's words. Those that end in S are addresses of rows or arrays, with the number of rows behind.
+    """The table's words. Those that end in S are addresses of rows or arrays, the number of rows after.
 
     A row of words each: PAGES private page, pristine page, entry of the code table; REGISTERS source, stride,
     offset in the state; INPUTS source, stride, destination, length; KEPT destination, stride, offset in the
@@ -93,7 +93,6 @@ class _Build:
         self.fn, self.table = fn, fn.args[0]
 
     def get(self, word: Word) -> ir.Value:
-        """A word of the table."""
         return self.e.load_at(self.table, 8 * word, I64)
 
     def pointer(self, word: Word) -> ir.Value:
@@ -101,7 +100,6 @@ class _Build:
         return self.e.load_at(self.table, 8 * word, PTR)
 
     def set(self, word: Word, value: ir.Value) -> None:
-        """Set a word of the table."""
         self.e.store_at(value, self.table, 8 * word)
 
     def element(self, array: Word, index: ir.Value, size: int = 8) -> ir.Value:
@@ -198,7 +196,7 @@ class _Pointer:
 
 
 def _stopped_at(b: _Build, state: ir.Value) -> ir.Value:
-    """The pc; Python must find it if the slot is none of the known places."""
+    """The pc; Python must find it if the slot is not a known one."""
     e = b.e
     ip = e.load_at(state, layout.IP, I64)
     row = b.element(Word.PLACES, e.and_(e.lshr(ip, _c(5)), _c(PLACE_ROWS - 1)), 16)

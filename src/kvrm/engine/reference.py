@@ -128,20 +128,16 @@ class Reference(Context):
             self._state.sp = int(value)
 
     def read_v(self, r: Bits, n: int) -> Bits:
-        """From the state."""
         return bits(n, self._state.v[int(r)])
 
     def write_v(self, r: Bits, value: Bits) -> None:
-        """To the state."""
         self._state.v[int(r)] = int(value)
 
     def read_flags(self) -> Flags:
-        """From the state."""
         value = self._state.nzcv
         return bits(1, value >> 3), bits(1, value >> 2), bits(1, value >> 1), bits(1, value)
 
     def write_flags(self, nzcv: Flags) -> None:
-        """To the state."""
         n, z, c, v = (int(f) for f in nzcv)
         self._state.nzcv = n << 3 | z << 2 | c << 1 | v
 
@@ -160,11 +156,9 @@ class Reference(Context):
             raise self._memory.misaligned(int(address), AccessKind.WRITE if store else AccessKind.READ)
 
     def read_system(self, register: System) -> Bits:
-        """From the state."""
         return bits(64, self._state.system(register))
 
     def write_system(self, register: System, value: Bits) -> None:
-        """To the state."""
         self._state.set_system(register, int(value))
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:

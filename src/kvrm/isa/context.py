@@ -11,7 +11,7 @@ Flags = tuple[Bits, Bits, Bits, Bits]
 
 
 class Event(IntEnum):
-    """What an instruction can ask of whoever runs the machine."""
+    """What an instruction can ask of the engine's caller."""
 
     SVC = 1
     BRK = 2

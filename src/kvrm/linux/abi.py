@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+INT_MAX: Final = (1 << 31) - 1
 PATH_MAX: Final = 4096
 NAME_MAX: Final = 255
 IOV_MAX: Final = 1024
@@ -101,22 +102,72 @@ POLLERR: Final = 0x8
 POLLHUP: Final = 0x10
 POLLNVAL: Final = 0x20
 POLLRDNORM: Final = 0x40
+POLLRDBAND: Final = 0x80
 POLLWRNORM: Final = 0x100
+POLLWRBAND: Final = 0x200
+POLLRDHUP: Final = 0x2000
+EPOLLEXCLUSIVE: Final = 1 << 28
+EPOLLWAKEUP: Final = 1 << 29
+EPOLLONESHOT: Final = 1 << 30
+EPOLLET: Final = 1 << 31
+EPOLL_CTL_ADD: Final = 1
+EPOLL_CTL_DEL: Final = 2
+EPOLL_CTL_MOD: Final = 3
 
-# asm-generic/mman-common.h, mman.h
+# asm-generic/mman-common.h, mman.h, linux/mman.h, asm/mman.h
 PROT_RWX: Final = 7
+PROT_SEM: Final = 8
+PROT_BTI: Final = 0x10
+PROT_GROWSDOWN: Final = 0x0100_0000
+PROT_GROWS: Final = 0x0300_0000
 MAP_SHARED: Final = 1
 MAP_PRIVATE: Final = 2
 MAP_SHARED_VALIDATE: Final = 3
 MAP_TYPE: Final = 0xF
 MAP_FIXED: Final = 0x10
 MAP_ANONYMOUS: Final = 0x20
+MAP_GROWSDOWN: Final = 0x100
+MAP_LOCKED: Final = 0x2000
+MAP_HUGETLB: Final = 0x40000
 MAP_FIXED_NOREPLACE: Final = 0x100000
+LEGACY_MAP_FLAGS: Final = 0x7C07_F930
+"""Flags of mmap that MAP_SHARED_VALIDATE knows, besides the type."""
 MREMAP_MAYMOVE: Final = 1
 MREMAP_FIXED: Final = 2
+MREMAP_DONTUNMAP: Final = 4
+MS_ASYNC: Final = 1
+MS_INVALIDATE: Final = 2
+MS_SYNC: Final = 4
+MLOCK_ONFAULT: Final = 1
+MCL_CURRENT: Final = 1
+MCL_FUTURE: Final = 2
+MCL_ONFAULT: Final = 4
+MADV_NORMAL: Final = 0
+MADV_RANDOM: Final = 1
+MADV_SEQUENTIAL: Final = 2
+MADV_WILLNEED: Final = 3
 MADV_DONTNEED: Final = 4
-MADV_KNOWN: Final = frozenset({0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23})
-"""Advice that may be ignored; MADV_DONTNEED may not."""
+MADV_FREE: Final = 8
+MADV_REMOVE: Final = 9
+MADV_DONTFORK: Final = 10
+MADV_DOFORK: Final = 11
+MADV_MERGEABLE: Final = 12
+MADV_UNMERGEABLE: Final = 13
+MADV_HUGEPAGE: Final = 14
+MADV_NOHUGEPAGE: Final = 15
+MADV_DONTDUMP: Final = 16
+MADV_DODUMP: Final = 17
+MADV_WIPEONFORK: Final = 18
+MADV_KEEPONFORK: Final = 19
+MADV_COLD: Final = 20
+MADV_PAGEOUT: Final = 21
+MADV_POPULATE_READ: Final = 22
+MADV_POPULATE_WRITE: Final = 23
+MADV_DONTNEED_LOCKED: Final = 24
+MADV_COLLAPSE: Final = 25
+
+# linux/personality.h
+READ_IMPLIES_EXEC: Final = 0x0040_0000
 
 # asm-generic/signal.h
 SIGILL: Final = 4
@@ -136,6 +187,8 @@ SIGTTOU: Final = 22
 SIGURG: Final = 23
 SIGVTALRM: Final = 26
 SIGPROF: Final = 27
+SIGXCPU: Final = 24
+SIGXFSZ: Final = 25
 SIGWINCH: Final = 28
 SIGSYS: Final = 31
 NSIG: Final = 64
@@ -178,8 +231,15 @@ FUTEX_WAIT: Final = 0
 FUTEX_WAKE: Final = 1
 FUTEX_REQUEUE: Final = 3
 FUTEX_CMP_REQUEUE: Final = 4
+FUTEX_WAKE_OP: Final = 5
+FUTEX_LOCK_PI: Final = 6
+FUTEX_UNLOCK_PI: Final = 7
+FUTEX_TRYLOCK_PI: Final = 8
 FUTEX_WAIT_BITSET: Final = 9
 FUTEX_WAKE_BITSET: Final = 10
+FUTEX_WAIT_REQUEUE_PI: Final = 11
+FUTEX_CMP_REQUEUE_PI: Final = 12
+FUTEX_LOCK_PI2: Final = 13
 FUTEX_PRIVATE: Final = 128
 FUTEX_CLOCK_REALTIME: Final = 256
 
@@ -199,16 +259,30 @@ TIMER_ABSTIME: Final = 1
 CLOCK_TICKS: Final = 100
 """Units of times(2) in a second (AT_CLKTCK)."""
 
+# linux/time.h
+ITIMER_REAL: Final = 0
+SIGEV_SIGNAL: Final = 0
+SIGEV_NONE: Final = 1
+SIGEV_THREAD: Final = 2
+SIGEV_THREAD_ID: Final = 4
+
 # asm-generic/resource.h
+RLIMIT_CPU: Final = 0
+RLIMIT_FSIZE: Final = 1
+RLIMIT_DATA: Final = 2
 RLIMIT_STACK: Final = 3
 RLIMIT_CORE: Final = 4
 RLIMIT_NPROC: Final = 6
 RLIMIT_NOFILE: Final = 7
 RLIMIT_MEMLOCK: Final = 8
+RLIMIT_AS: Final = 9
 RLIMIT_SIGPENDING: Final = 11
 RLIMIT_MSGQUEUE: Final = 12
 RLIMIT_NICE: Final = 13
 RLIMIT_RTPRIO: Final = 14
+RUSAGE_SELF: Final = 0
+RUSAGE_CHILDREN: Final = -1
+RUSAGE_THREAD: Final = 1
 RLIM_NLIMITS: Final = 16
 RLIM_INFINITY: Final = (1 << 64) - 1
 
@@ -217,13 +291,95 @@ PR_SET_PDEATHSIG: Final = 1
 PR_GET_PDEATHSIG: Final = 2
 PR_GET_DUMPABLE: Final = 3
 PR_SET_DUMPABLE: Final = 4
+PR_GET_KEEPCAPS: Final = 7
+PR_SET_KEEPCAPS: Final = 8
+PR_GET_TIMING: Final = 13
+PR_SET_TIMING: Final = 14
 PR_SET_NAME: Final = 15
 PR_GET_NAME: Final = 16
+PR_GET_SECCOMP: Final = 21
 PR_CAPBSET_READ: Final = 23
+PR_CAPBSET_DROP: Final = 24
+PR_GET_SECUREBITS: Final = 27
+PR_SET_SECUREBITS: Final = 28
 PR_SET_TIMERSLACK: Final = 29
 PR_GET_TIMERSLACK: Final = 30
+PR_TASK_PERF_EVENTS_DISABLE: Final = 31
+PR_TASK_PERF_EVENTS_ENABLE: Final = 32
+PR_MCE_KILL: Final = 33
+PR_MCE_KILL_CLEAR: Final = 0
+PR_MCE_KILL_SET: Final = 1
+PR_MCE_KILL_DEFAULT: Final = 2
+PR_MCE_KILL_GET: Final = 34
+PR_SET_MM: Final = 35
+PR_SET_CHILD_SUBREAPER: Final = 36
+PR_GET_CHILD_SUBREAPER: Final = 37
 PR_SET_NO_NEW_PRIVS: Final = 38
 PR_GET_NO_NEW_PRIVS: Final = 39
+PR_GET_TID_ADDRESS: Final = 40
+PR_SET_THP_DISABLE: Final = 41
+PR_GET_THP_DISABLE: Final = 42
+PR_CAP_AMBIENT: Final = 47
+PR_CAP_AMBIENT_IS_SET: Final = 1
+PR_CAP_AMBIENT_RAISE: Final = 2
+PR_CAP_AMBIENT_LOWER: Final = 3
+PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
+PR_GET_SPECULATION_CTRL: Final = 52
+PR_SET_SPECULATION_CTRL: Final = 53
+PR_SPEC_STORE_BYPASS: Final = 0
+PR_SET_TAGGED_ADDR_CTRL: Final = 55
+PR_GET_TAGGED_ADDR_CTRL: Final = 56
+PR_SET_IO_FLUSHER: Final = 57
+PR_GET_IO_FLUSHER: Final = 58
+
+# linux/securebits.h, linux/capability.h
+SECBIT_KEEP_CAPS: Final = 16
+CAP_LAST_CAP: Final = 40
+
+# linux/sched.h, uapi/linux/sched/types.h, linux/ioprio.h, linux/resource.h
+SCHED_OTHER: Final = 0
+SCHED_FIFO: Final = 1
+SCHED_RR: Final = 2
+SCHED_BATCH: Final = 3
+SCHED_IDLE: Final = 5
+SCHED_DEADLINE: Final = 6
+SCHED_RESET_ON_FORK: Final = 0x4000_0000
+SCHED_FLAG_RESET_ON_FORK: Final = 1
+SCHED_FLAG_KEEP_POLICY: Final = 8
+SCHED_FLAG_KEEP_PARAMS: Final = 0x10
+SCHED_FLAG_UTIL_CLAMP: Final = 0x60
+SCHED_FLAG_ALL: Final = 0x7F
+PRIO_PROCESS: Final = 0
+PRIO_USER: Final = 2
+IOPRIO_WHO_PROCESS: Final = 1
+IOPRIO_WHO_USER: Final = 3
+IOPRIO_CLASS_RT: Final = 1
+IOPRIO_CLASS_BE: Final = 2
+IOPRIO_CLASS_IDLE: Final = 3
+
+# linux/mempolicy.h
+MPOL_DEFAULT: Final = 0
+MPOL_PREFERRED: Final = 1
+MPOL_INTERLEAVE: Final = 3
+MPOL_LOCAL: Final = 4
+MPOL_PREFERRED_MANY: Final = 5
+MPOL_F_RELATIVE_NODES: Final = 1 << 14
+MPOL_F_STATIC_NODES: Final = 1 << 15
+MPOL_F_NODE: Final = 1
+MPOL_F_ADDR: Final = 2
+MPOL_F_MEMS_ALLOWED: Final = 4
+MPOL_MF_MOVE: Final = 2
+MPOL_MF_MOVE_ALL: Final = 4
+MPOL_MF_VALID: Final = 7
+
+# linux/membarrier.h
+MEMBARRIER_QUERY: Final = 0
+MEMBARRIER_PRIVATE_EXPEDITED: Final = 8
+MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: Final = 16
+MEMBARRIER_PRIVATE_EXPEDITED_SYNC_CORE: Final = 32
+MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: Final = 64
+MEMBARRIER_ALL: Final = 0x7F
+"""All commands but those for restartable sequences, which there are none of."""
 
 GRND_FLAGS: Final = 7
 

@@ -53,10 +53,10 @@ class Segment:
 
     @property
     def prot(self) -> Prot:
-        """Permissions of its pages."""
-        prot = Prot.R if self.flags & _PF_R else Prot.NONE
-        prot |= Prot.W if self.flags & _PF_W else Prot.NONE
-        return prot | (Prot.X if self.flags & _PF_X else Prot.NONE)
+        """Permissions of its pages; what may be written or executed can be read (arm64 without EPAN)."""
+        prot = Prot.W if self.flags & _PF_W else Prot.NONE
+        prot |= Prot.X if self.flags & _PF_X else Prot.NONE
+        return prot | (Prot.R if prot or self.flags & _PF_R else Prot.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _check_segment(segment: Segment, size: int, fixed: bool) -> None:
     if segment.align & (segment.align - 1) or segment.align > _VA_END:
         raise _Bad(f"{what} has an alignment of {segment.align:#x}, which is not a usable power of two")
     if (segment.vaddr - segment.offset) % PAGE and segment.filesz:
-        raise _Bad(f"{what} is at file offset {segment.offset:#x}: not the same place in a page")
+        raise _Bad(f"{what} is at file offset {segment.offset:#x}: not the same offset in a page")
 
 
 def _check_layout(loads: list[Segment]) -> None:

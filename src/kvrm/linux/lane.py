@@ -54,6 +54,15 @@ class LaneProcess:
         """As `Process.syscall`."""
         return self.current().syscall(retired)
 
+    @property
+    def due(self) -> int | None:
+        """As `Process.due`."""
+        return self._process.due if self._snapshot is None else self._snapshot.due
+
+    def expire(self, retired: int) -> Outcome | None:
+        """As `Process.expire`."""
+        return self.current().expire(retired)
+
     def captured(self, number: int) -> bytes:
         """As `Process.captured`."""
         if self._snapshot is not None:

@@ -10,30 +10,37 @@ from kvrm.linux.files.content import Budget
 from kvrm.linux.files.copying import FileCopies, NodeCopies
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.nodes import Directory
+from kvrm.linux.mapped import Mapped
 from kvrm.linux.signals import Signals
+from kvrm.memory import Image
 
 if TYPE_CHECKING:
     from kvrm.linux.files.open_file import Descriptor
     from kvrm.linux.process import Process
+    from kvrm.linux.timers import Timers
 
 _FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials "
-    "refused".split()
+    "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
+    "loaded credentials refused controls scheduling memory_policy barriers".split()
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a process sees of files."""
+    """What a process sees of files, with timers and signals, which descriptors of events refer to."""
 
     files: FileSystem
     cwd: Directory
     descriptors: Mapping[int, Descriptor]
+    mapped: Mapping[Image, Mapped]
+    timers: Timers
+    signals: Signals
 
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
-        open_files = {id(descriptor.file): descriptor.file for descriptor in self.descriptors.values()}
-        roots = [self.files.root, self.cwd, *(node for file in open_files.values() for node in file.nodes)]
+        open_files = dict.fromkeys(descriptor.file for descriptor in self.descriptors.values())
+        open_files |= dict.fromkeys(part.file for part in self.mapped.values())
+        roots = [self.files.root, self.cwd, *(node for file in open_files for node in file.nodes)]
         budget = self.files.budget
         nodes = NodeCopies(roots, Budget(budget.limit, budget.used))
         copies = FileCopies(nodes)
@@ -41,7 +48,9 @@ class _View:
             number: replace(descriptor, file=copies.of(descriptor.file))
             for number, descriptor in self.descriptors.items()
         }
-        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors)
+        mapped = {image: replace(part, file=copies.of(part.file)) for image, part in self.mapped.items()}
+        timers, signals = copies.of(self.timers), copies.of(self.signals)
+        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped, timers, signals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +59,26 @@ class Snapshot:
 
     fields: dict[str, Any]
     view: _View
-    signals: Signals
     random: tuple[Any, ...]
     stdout: bytes
     stderr: bytes
+    due: int | None
+    """As `Process.due`."""
 
 
 def take(process: Process) -> Snapshot:
     """The state of `process`."""
     fields = {name: getattr(process, name) for name in _FIELDS}
     fields["limits"] = process.limits.copy()
+    seen = process.files, process.cwd, process.descriptors, process.mapped
+    view = _View(*seen, process.timers, process.signals)
     return Snapshot(
         fields=fields,
-        view=_View(process.files, process.cwd, process.descriptors).copy(),
-        signals=process.signals.copy(),
+        view=view.copy(),
         random=process.random.getstate(),
         stdout=bytes(process.stdout),
         stderr=bytes(process.stderr),
+        due=process.due,
     )
 
 
@@ -77,7 +89,7 @@ def put_back(process: Process, snapshot: Snapshot) -> None:
     process.limits = snapshot.fields["limits"].copy()
     view = snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
-    process.signals = snapshot.signals.copy()
+    process.mapped, process.timers, process.signals = dict(view.mapped), view.timers, view.signals
     process.random.setstate(snapshot.random)
     process.stdout[:] = snapshot.stdout
     process.stderr[:] = snapshot.stderr

@@ -25,11 +25,11 @@ ENGINES = {
 }
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
-"""In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
+"""Instead of the interpreter where the dispatch policy is asked about each instruction that runs."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
 SKIPPING = {"cpu": "kvrm.neural.loops.sites:Sites", "cuda": "kvrm.neural.loops.device_sites:DeviceSites"}
-"""For each target, what puts handlers that skip turns where loops begin."""
+"""For each target, what puts handlers that skip iterations where loops begin."""
 REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
     "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
@@ -58,7 +58,7 @@ def target_name(target: str | None) -> str:
 
 
 def named(path: str) -> Any:
-    """What stands behind "module:name"."""
+    """What "module:name" names."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from kvrm.machine.snapshots import MachineSnapshot
 
 MOST_AT_ONCE = 4096
-"""Fresh lanes that a thread takes at a time, at most."""
+"""Fresh lanes that a thread takes at a time, at most. Each time is a call from Python; but `cancel` and a
+last thread that is still busy are waited for by that many lanes."""
 DEFAULT_KEEP = ("x0", "stdout", "stderr")
 MOST_LANES = 1 << 28
 """Lanes of one machine. Each leaves some 60 bytes in the host's memory, even if nothing of it is kept."""
@@ -36,7 +37,7 @@ MOST_THREADS = 1 << 10
 
 
 class Lanes(Runner[LaneResults]):
-    """So many lanes of one machine: `Machine(..., lanes=N).lanes`, or `machine.fork(N)`.
+    """The lanes of one machine: `Machine(..., lanes=N).lanes`, or `machine.fork(N)`.
 
     They begin with the machine's state at the fork, or at the first run; `registers`, `memory`, `stdin` and
     `args` have what each lane has of its own. `keep` names what results hold of each lane: registers, slices

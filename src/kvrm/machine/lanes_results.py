@@ -13,7 +13,7 @@ from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.machine.lanes_inputs import STREAMS, Words, flags_of, span_of, words_of
 from kvrm.machine.result import STOPS, Fault, Result, Stop
-from kvrm.machine.stops import SIGILL, SIGTRAP, Fields, describe
+from kvrm.machine.stops import SIGILL, SIGTRAP, Fields, message_of
 from kvrm.machine.texts import Texts
 from kvrm.memory import AccessKind
 
@@ -92,8 +92,7 @@ class LaneResults:
         """
         number = arguments.position("lane", number, len(self))
         stop = STOPS[self.stop[number]]
-        pc, code, signal = int(self.pc[number]), int(self.exit_code[number]), int(self.signal[number]) or None
-        exit_code = None if code < 0 else code
+        pc, code, signal = int(self.pc[number]), int(self.exit_code[number]), int(self.signal[number])
         fault = None
         if stop is Stop.FAULT:
             kind = AccessKind(int(self.fault_kind[number]))
@@ -103,12 +102,12 @@ class LaneResults:
             retired=int(self.retired[number]),
             seconds=self.seconds,
             pc=pc,
-            exit_code=exit_code,
-            signal=signal,
+            exit_code=None if code < 0 else code,
+            signal=signal or None,
             fault=fault,
             stdout=self.stdout[number] if self.stdout else b"",
             stderr=self.stderr[number] if self.stderr else b"",
-            message=self.reasons.get(number) or describe(stop, pc, exit_code, signal, fault),
+            message=self.reasons.get(number) or message_of(stop, pc, code, signal, fault),
         )
 
     def __repr__(self) -> str:
@@ -119,8 +118,8 @@ class LaneResults:
 class Outputs:
     """The arrays while they are filled; worker threads write to elements of different lanes.
 
-    `results` shows them, so whoever goes on filling them calls `go_on` first. `empty` makes the large ones,
-    which somebody fills; without it, or after `require_zeros`, they begin with zeros.
+    `results` shows them, so `go_on` must be called before they are filled further. `empty` makes the large
+    ones, which must then be filled; without it, or after `require_zeros`, they begin with zeros.
     """
 
     def __init__(

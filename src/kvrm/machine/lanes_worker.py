@@ -47,7 +47,8 @@ from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
 
 WARM_PAGES = 256
-"""Pages that are undone by copying after each lane; with more, all are dropped."""
+"""Pages that are undone by copying after each lane; with more, all are dropped. A copy is paid for
+pages that the next lane does not touch, too; a dropped page costs another first write."""
 ENDS = {Reason.BRK: Stop.BRK, Reason.UNDEFINED: Stop.UNDEFINED, Reason.BREAKPOINT: Stop.BREAKPOINT}
 
 
@@ -169,6 +170,8 @@ class Worker:
         self._memory.restore(job.snapshot.memory)
         self._engine.run(0, machine.breakpoints)
         plain = job.args is None and job.readable and job.ended is None and not job.starts & breakpoints
+        # a timer's signal comes at a count of instructions at which only `Machine._run_to` stops
+        plain &= machine._process is None or job.snapshot.process.due is None
         self._enters = self._native and plain
         ends = ENDS if machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
         self._ends = {int(reason): stop for reason, stop in ends.items()}
@@ -273,7 +276,7 @@ class Worker:
         self._tidy()
 
     def lane_as_machine(self, lane: int) -> Machine:
-        """A machine that is about to run a fresh lane, for somebody else to drive."""
+        """A machine that is about to run a fresh lane, for another loop to drive."""
         self.begin(self._job, set(), 0, True)
         self._set(Word.ORDER, np.array([lane], np.uint64))
         self._table[Word.NEXT], self._table[Word.END] = 0, 1

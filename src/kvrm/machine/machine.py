@@ -301,7 +301,7 @@ class Machine(Registers):
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped.
 
-        `resumed`: native code has left already, somebody else entered it.
+        `resumed`: native code has left already, entered by another loop.
         """
         engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
         replaced, budget = self.replacements, ExitKind.BUDGET
@@ -309,12 +309,13 @@ class Machine(Registers):
         words, calls = self.state.words, engine.account.calls
         retired = engine.retired
         while True:
-            over = None
+            over, due = None, None if process is None else process.due
             try:
                 if resumed:
                     left, resumed = engine.resume(end), False
                 else:
-                    left = engine.run(min(end - retired, watch.slice), stops)
+                    until = end if due is None else min(end, due)
+                    left = engine.run(min(until - retired, watch.slice), stops)
                 retired = engine.retired
                 if left is not None and left.kind is system_call and process is not None:
                     call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
@@ -323,6 +324,8 @@ class Machine(Registers):
                     call.count += 1
                 elif left and left.kind is not budget and not (replaced and replaced.takes(self, left)):
                     return explain(left, self.pc, self._word)
+                if over is None and due is not None and retired >= due:
+                    over = process.expire(retired)
             except OutOfMemory:
                 return OUT_OF_MEMORY
             except (KvrmError, KeyboardInterrupt, GuestFault):
@@ -393,7 +396,7 @@ class Machine(Registers):
         return self._lanes
 
     def fork(self, lanes: int, threads: int | None = None) -> Lanes:
-        """So many lanes that go on from here, run by `threads` threads (default: one for each core).
+        """`n` lanes that go on from here, run by `threads` threads (default: one for each core).
 
         They share nothing that one of them could change, and this machine stays as it is.
         """

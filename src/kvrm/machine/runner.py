@@ -32,7 +32,7 @@ _background: weakref.WeakSet[Runner[Any]] = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one run may do: `budget` instructions of each lane, `batch` of them before other lanes' turn."""
+    """What one run may do: `budget` instructions of each lane, `batch` of them before other lanes run."""
 
     budget: int
     batch: int
@@ -169,13 +169,13 @@ class Runner(ABC, Generic[T]):
 
 
 class Watch(Protocol):
-    """Who is told while a machine runs, and may end the run."""
+    """What is told while a machine runs, and may end the run."""
 
     slice: int
     """Most instructions between two looks at it."""
 
     def tick(self, retired: int) -> bool:
-        """So many have retired by now. True if the run shall end."""
+        """`retired` instructions have retired by now. True if the run shall end."""
 
 
 class Solo(Runner[Result]):

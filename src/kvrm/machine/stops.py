@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kvrm.engine.exits import ExitKind
 from kvrm.machine.result import Fault, Result, Stop
-from kvrm.memory import AlignmentFault
+from kvrm.memory import AlignmentFault, BeyondFile
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
 
@@ -15,24 +15,6 @@ Fields = dict[str, Any]
 BUDGET: Final[Fields] = {"stop": Stop.BUDGET, "message": "the instruction budget is used up"}
 CANCELLED: Final[Fields] = {"stop": Stop.CANCELLED, "message": "the run was cancelled"}
 OUT_OF_MEMORY: Final[Fields] = {"stop": Stop.OUT_OF_MEMORY, "message": "the guest used up its memory limit"}
-
-
-def describe(stop: Stop, pc: int, exit_code: int | None, signal: int | None, fault: Fault | None) -> str:
-    """The message of a stop of which no more than this is known."""
-    if fault is not None:
-        return _describe_fault(fault, signal, pc)
-    return {
-        Stop.EXIT: f"exit code {exit_code}",
-        Stop.SIGNAL: f"ended by signal {signal}",
-        Stop.UNDEFINED: f"undefined instruction at pc {pc:#x}",
-        Stop.BREAKPOINT: f"breakpoint at {pc:#x}",
-        Stop.BUDGET: BUDGET["message"],
-        Stop.SYSCALL: f"svc before {pc:#x}",
-        Stop.BRK: f"brk at {pc:#x}",
-        Stop.OUT_OF_MEMORY: OUT_OF_MEMORY["message"],
-        Stop.CANCELLED: CANCELLED["message"],
-        Stop.MISPLACED: f"the dispatch policy has the instruction at pc {pc:#x} in a class that cannot run it",
-    }.get(stop, stop.value)
 
 
 def breakpoint_at(pc: int) -> Fields:
@@ -68,16 +50,21 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
-    signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
+    signal, why = SIGSEGV, _why_refused(f.mapped)
+    if isinstance(f, AlignmentFault):
+        signal, why = SIGBUS, "not aligned"
+    elif isinstance(f, BeyondFile):
+        signal, why = SIGBUS, "past the end of the mapped file"
     fault = Fault(f.address, f.kind, f.mapped)
-    message = _describe_fault(fault, signal, pc)
+    message = _fault_message(fault, pc, why)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
 
 
-def _describe_fault(fault: Fault, signal: int | None, pc: int) -> str:
-    why = "not allowed" if fault.mapped else "nothing is mapped there"
-    if signal == SIGBUS:
-        why = "not aligned"
+def _why_refused(mapped: bool) -> str:
+    return "not allowed" if mapped else "nothing is mapped there"
+
+
+def _fault_message(fault: Fault, pc: int, why: str) -> str:
     return f"{fault.kind.name.lower()} of {fault.address:#x} at pc {pc:#x}: {why}"
 
 
@@ -86,10 +73,35 @@ def explain_end(over: Any) -> Fields:
     from kvrm.linux import Exited, Killed
 
     if isinstance(over, Exited):
-        return {"stop": Stop.EXIT, "exit_code": over.code, "message": f"exit code {over.code}"}
+        return {"stop": Stop.EXIT, "exit_code": over.code, "message": _exit_message(over.code)}
     if isinstance(over, Killed):
-        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": f"ended by signal {over.signal}"}
+        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": _signal_message(over.signal)}
     return {"stop": Stop.SYSCALL, "message": over.reason}
+
+
+def _exit_message(code: int) -> str:
+    return f"exit code {code}"
+
+
+def _signal_message(signal: int) -> str:
+    return f"ended by signal {signal}"
+
+
+def message_of(stop: Stop, pc: int, exit_code: int, signal: int, fault: Fault | None) -> str:
+    """The message of a Result with these fields, as far as they tell what it says."""
+    if fault is not None:
+        bus_error = "not aligned, or past the end of the mapped file"
+        return _fault_message(fault, pc, bus_error if signal == SIGBUS else _why_refused(fault.mapped))
+    known = {end["stop"]: str(end["message"]) for end in (BUDGET, CANCELLED, OUT_OF_MEMORY)} | {
+        Stop.EXIT: _exit_message(exit_code),
+        Stop.SIGNAL: _signal_message(signal),
+        Stop.BREAKPOINT: str(breakpoint_at(pc)["message"]),
+        Stop.UNDEFINED: f"undefined instruction at pc {pc:#x}",
+        Stop.SYSCALL: f"svc before {pc:#x}",
+        Stop.BRK: f"brk at {pc:#x}",
+        Stop.MISPLACED: f"the dispatch policy has the instruction at pc {pc:#x} in a wrong class",
+    }
+    return known.get(stop, stop.value)
 
 
 def hint(process: Any, ended: Fields) -> str:

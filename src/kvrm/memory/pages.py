@@ -19,10 +19,13 @@ PAGE_SHIFT: Final = 12
 PAGE: Final = 1 << PAGE_SHIFT
 """Bytes in a page of guest memory (the 4 KiB granule)."""
 
-_FIRST_CHUNK = 64
-_LARGEST_CHUNK = 4096
+_FIRST_CHUNK, _LARGEST_CHUNK = 64, 4096
+"""Pages that are allocated at a time: twice as many each time, so that a small guest costs little memory and
+a large one few calls."""
 _ARENA_PAGES = 1 << 18
+"""Pages of an arena, 1 GiB: only reserved, so its size costs address space and no memory."""
 _RELEASED = 64
+"""Pages that go back to the host together: each is a system call, which reuse in between saves."""
 MAP_NORESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
@@ -49,20 +52,22 @@ HOST: Final = memoryview((ctypes.c_char * sys.maxsize).from_address(0)).cast("B"
 
 _zeros = anonymous(PAGE)
 ZERO_PAGE: Final = host_address(_zeros)
-"""Host address of the page of zeros that every lane reads before its first write. Nobody writes to it."""
+"""Host address of the page of zeros that every lane reads before its first write. It is never written to."""
 
 
 class Image:
     """A page-aligned copy of a file or segment that any number of machines read and none writes.
 
-    The last page is padded with zeros. `size` is in bytes, without the padding.
+    The last page is padded with zeros. `size` is in bytes, without the padding. Pages past the end are zeros,
+    or, if it `ends`, nothing that can be accessed, as in a file that is mapped (`BeyondFile`).
     """
 
-    __slots__ = ("_bytes", "_end", "address", "name", "size")
+    __slots__ = ("_bytes", "_end", "address", "ends", "name", "size")
 
-    def __init__(self, data: Buffer, name: str = "") -> None:
+    def __init__(self, data: Buffer, name: str = "", *, ends: bool = False) -> None:
         view = memoryview(data).cast("B")
         self.name = name
+        self.ends = ends
         self.size = len(view)
         self._end = (self.size + PAGE - 1) & -PAGE
         # An anonymous mapping may not be empty.
@@ -84,7 +89,7 @@ class Image:
 
 
 class Page:
-    """One private page. Whoever refers to it keeps it alive: a memory, and every snapshot that froze it."""
+    """One private page, kept alive by each memory and each snapshot that refers to it."""
 
     __slots__ = ("_pool", "address")
 
@@ -99,15 +104,25 @@ class Page:
 class PagePool:
     """Private pages of one lane.
 
-    The first page of a guest address lies in an *arena*, at the same place as in the guest: neighbours there
-    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where that
-    place is taken, by a page that a snapshot holds, the page comes from chunks that grow with use. Arenas are
-    reserved only; places in them that are released go back to the host, a batch at a time.
+    The first page of a guest address lies in an *arena*, at the same offset as in the guest: neighbours there
+    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where a page
+    that a snapshot holds is already there, the page comes from chunks that grow with use. Arenas are only
+    reserved; pages of them that are released go back to the host, a batch at a time.
 
     One thread takes pages; any thread may release them, at any moment.
     """
 
-    __slots__ = ("_arenas", "_chunks", "_end", "_free", "_lock", "_next", "_places", "_released", "_returned")
+    __slots__ = (
+        "_arenas",
+        "_chunks",
+        "_end",
+        "_free",
+        "_in_arenas",
+        "_lock",
+        "_next",
+        "_released",
+        "_returned",
+    )
 
     def __init__(self) -> None:
         self._chunks: list[mmap.mmap] = []
@@ -115,7 +130,7 @@ class PagePool:
         self._next = 0
         self._end = 0
         self._arenas: dict[int, tuple[mmap.mmap, int] | None] = {}
-        self._places: dict[int, int] = {}
+        self._in_arenas: dict[int, int] = {}
         self._released: set[int] = set()
         self._returned: deque[int] = deque()
         self._lock = Lock()
@@ -144,13 +159,13 @@ class PagePool:
 
     def _take(self, index: int) -> tuple[int, bool]:
         """The address of a page, and whether it is still zero."""
-        place = self._place(index)
-        if place is not None and place in self._released:
-            self._released.remove(place)
-            return place, False
-        if place is not None and place not in self._places:
-            self._places[place] = index
-            return place, True
+        own = self._own_address(index)
+        if own is not None and own in self._released:
+            self._released.remove(own)
+            return own, False
+        if own is not None and own not in self._in_arenas:
+            self._in_arenas[own] = index
+            return own, True
         if self._free:
             return self._free.pop(), False
         if self._next == self._end:
@@ -161,15 +176,15 @@ class PagePool:
     def _sort_returned(self) -> None:
         while self._returned:
             address = self._returned.popleft()
-            if address in self._places:
+            if address in self._in_arenas:
                 self._released.add(address)
             else:
                 self._free.append(address)
         if len(self._released) >= _RELEASED:
             self._give_back()
 
-    def _place(self, index: int) -> int | None:
-        """The page's own place in its arena, or None if the host had none."""
+    def _own_address(self, index: int) -> int | None:
+        """The page's own address in its arena, or None if the host had none."""
         group, within = divmod(index, _ARENA_PAGES)
         if group not in self._arenas:
             self._arenas[group] = _arena()
@@ -178,7 +193,7 @@ class PagePool:
 
     def _give_back(self) -> None:
         for address in self._released:
-            mapping, start = self._arenas[self._places.pop(address) // _ARENA_PAGES] or (None, 0)
+            mapping, start = self._arenas[self._in_arenas.pop(address) // _ARENA_PAGES] or (None, 0)
             if mapping is not None:
                 mapping.madvise(mmap.MADV_DONTNEED, address - start, PAGE)
         self._released.clear()

@@ -9,7 +9,10 @@ from enum import IntFlag
 from itertools import pairwise
 from operator import attrgetter
 
-from kvrm.memory.pages import ZERO_PAGE, Image
+from kvrm.arguments import integer, shown
+from kvrm.errors import UsageError
+from kvrm.memory.pages import PAGE, ZERO_PAGE, Image
+from kvrm.memory.table import VA_BITS
 
 _start = attrgetter("start")
 
@@ -21,6 +24,23 @@ class Prot(IntFlag):
     R = 1
     W = 2
     X = 4
+
+
+class Mark(IntFlag):
+    """What Linux notes of a mapping besides permissions (VM_* in linux/mm.h). No access looks at it."""
+
+    NONE = 0
+    SHARED = 1
+    LOCKED = 2
+    GROWSDOWN = 4
+    SEQUENTIAL = 8
+    RANDOM = 16
+    DONTFORK = 32
+    DONTDUMP = 64
+    WIPEONFORK = 128
+    HUGEPAGE = 256
+    NOHUGEPAGE = 512
+    MERGEABLE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +57,14 @@ class Region:
     backing: Image | None = None
     offset: int = 0
     name: str = ""
+    marks: Mark = Mark.NONE
+
+    @property
+    def limit(self) -> int:
+        """The first address whose page has no contents, because the file has ended; else `end`."""
+        if self.backing is None or not self.backing.ends:
+            return self.end
+        return min(self.end, max(self.start, self.start + self.backing.length - self.offset))
 
     def part(self, start: int, end: int) -> Region:
         """The piece of this region between two page-aligned addresses, clipped to the region."""
@@ -55,6 +83,7 @@ class Region:
             self.end == other.start
             and self.prot == other.prot
             and self.name == other.name
+            and self.marks == other.marks
             and self.backing is other.backing
             and self._offset_at(self.end) == other.offset
         )
@@ -96,7 +125,7 @@ class RegionList:
         return [region.part(start, end) for region in self._regions[slice(*self._span(start, end))]]
 
     def replace(self, start: int, end: int, new: Sequence[Region]) -> None:
-        """Put `new` (in order, within start..end) in the place of everything between `start` and `end`."""
+        """Replace everything between `start` and `end` by `new` (in order, within start..end)."""
         low, high = self._span(start, end)
         low, high = max(low - 1, 0), min(high + 1, len(self._regions))
         around = self._regions[low:high]
@@ -148,3 +177,29 @@ def differences(old: RegionList, new: RegionList) -> list[tuple[int, int]]:
         if not same:
             ranges.append((start, end))
     return ranges
+
+
+def checked_range(start: int, length: int) -> tuple[int, int]:
+    """Start and end of a range. Raises UsageError unless it is one page or more of the address space."""
+    start, length = integer("the start", start), integer("the length", length)
+    if (start | length) & PAGE - 1 or length <= 0 or start < 0 or start + length > 1 << VA_BITS:
+        what = f"{shown(length)} bytes at {shown(start)}"
+        raise UsageError(f"cannot map {what}: not whole pages of the address space")
+    return start, start + length
+
+
+def checked_prot(prot: Prot | int) -> Prot:
+    """The permissions. Raises UsageError if there are other bits."""
+    bits = integer("the permission", prot)
+    if bits & ~7:
+        raise UsageError(f"the permission is {shown(bits)}; it takes a sum of Prot.R, Prot.W and Prot.X")
+    return Prot(bits)
+
+
+def pieces(address: int, length: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a range at page ends: (address, bytes before it, bytes in it)."""
+    done = 0
+    while done < length:
+        size = min(PAGE - (address + done & PAGE - 1), length - done)
+        yield address + done, done, size
+        done += size

@@ -4,7 +4,7 @@ That of dispatch is which execution class each word has; that of memory, what an
 each load and store (`kvrm.neural.memory`); that of patterns, which library function some code is
 (`kvrm.neural.patterns`); that of loops, what a loop does (`kvrm.neural.loops`). They are interchangeable, and
 none is trusted: a word runs by a handler of the class that the policy says, or not at all; a prefetch changes
-no result; a function counts as known only if it passes a test; a loop's turns are skipped only if it is
+no result; a function counts as known only if it passes a test; a loop's iterations are skipped only if it is
 exactly what the policy says.
 """
 

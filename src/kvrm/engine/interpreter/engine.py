@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
 SLICE = 10_000_000
-"""Instructions between two samples, and two looks at the host's signals."""
+"""Instructions between two samples, and two looks at the host's signals: some 10 ms, a Ctrl-C's delay."""
 SHORT_SLICE = 5_000_000
 """The same where samples tell which loops to skip."""
 
@@ -73,14 +73,14 @@ class Interpreter:
     handlers of that class can run the word. One that they cannot run is an exit. With `skip_by`, loops that
     samples find may be skipped (`kvrm.engine.interpreter.skipping`).
 
-    `slice`, `ready`, `ran` and `resume` are for somebody else who enters native code
-    (`kvrm.engine.lane_loop`), and comes back when that leaves for what it does not know.
+    `slice`, `ready`, `ran` and `resume` are for another loop that enters native code
+    (`kvrm.engine.lane_loop`), and returns when native code leaves for what that loop does not know.
     """
 
     records = False
     """Whether its handlers note their memory accesses."""
     enterable = True
-    """Whether somebody else may enter its native code."""
+    """Whether another loop may enter its native code."""
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state, self._memory, self._features = state, memory, features
@@ -109,7 +109,7 @@ class Interpreter:
         self._dispatch = Dispatch(policy, self._memory, self._features)
 
     def skip_by(self, skipping: Skipping) -> None:
-        """Have somebody put handlers that skip loops where samples find them."""
+        """Have `skipping` put handlers that skip loops where samples find them."""
         self._skipping = skipping
 
     def prepare(self) -> list[str]:
@@ -163,20 +163,20 @@ class Interpreter:
 
     @property
     def slice(self) -> int:
-        """Instructions after which somebody else who enters native code should call `resume`."""
+        """Instructions after which another loop that enters native code should call `resume`."""
         return 1 << 62 if self._skipping is None else SHORT_SLICE
 
     def ready(self) -> None:
-        """Point the state at the newest decode tables, for somebody else who enters native code."""
+        """Point the state at the newest decode tables, for another loop that enters native code."""
         self._refresh()
 
     def ran(self, instructions: int, seconds: float) -> None:
-        """Count what native code did that somebody else entered."""
+        """Count what native code did that another loop entered."""
         self.account.instructions += instructions
         self.account.seconds += seconds
 
     def resume(self, end: int) -> Exit | None:
-        """Serve what native code that somebody else entered left for; an Exit if the caller must act.
+        """Serve what native code left for that another loop entered; an Exit if the caller must act.
 
         `end` is the retired count at which the run's budget ends.
         """
@@ -380,7 +380,7 @@ class Interpreter:
                 if self._skipping is not None:
                     self._skipping.forget(page)
 
-    # -- a page's slots once more: loops that are skipped run their last turns there -------------------------
+    # -- a page's slots once more: skipped loops run their last iterations there -----------------------------
     def slot_at(self, pc: int) -> int | None:
         """Host address of the slot of an address; None if its page is not predecoded."""
         base = self._slots.get(pc >> 12)

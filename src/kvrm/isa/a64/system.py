@@ -47,7 +47,7 @@ def hint(m: Context) -> None:
 
 DOMAINS = {1: "oshld", 2: "oshst", 3: "osh", 5: "nshld", 6: "nshst", 7: "nsh"}
 DOMAINS |= {9: "ishld", 10: "ishst", 11: "ish", 13: "ld", 14: "st", 15: "sy"}
-DSB_NAMES = {0: "ssbb", 4: "pssbb", 12: "dfb"}
+DSB_NAMES = {0: "ssbb", 4: "pssbb"}
 
 
 @printer
@@ -248,11 +248,11 @@ ZERO_BLOCK = 64
 
 def _sys_text(d: Decoded) -> str:
     _, op1, crn, crm, op2 = fields_of(_encoding(d))
-    named = instruction_name(_encoding(d))
-    if named is not None and (named[1] != "=" or d.Rt == 31):
-        return named[0] if named[1] else f"{named[0]}, {general(d.Rt, 1)}"
-    register = "" if d.Rt == 31 else f", {general(d.Rt, 1)}"
-    return f"sys #{op1}, c{crn}, c{crm}, #{op2}{register}"
+    plain = f"sys #{op1}, c{crn}, c{crm}, #{op2}"
+    name, takes_register = instruction_name(_encoding(d)) or (plain, False)
+    if d.Rt == 31:
+        return f"{name}, xzr" if takes_register else name
+    return f"{name if takes_register else plain}, {general(d.Rt, 1)}"
 
 
 def _sysl_text(d: Decoded) -> str:

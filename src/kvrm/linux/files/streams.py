@@ -1,7 +1,5 @@
 """Standard streams and pipes."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os
@@ -15,7 +13,8 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
-from kvrm.linux.outcome import Finish, Stopped, deadlock
+from kvrm.linux.outcome import Finish, Stopped
+from kvrm.linux.waiting import wait_for_ever
 from kvrm.streams import CLOSED, Closed
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class BytesInput(OpenFile):
         self._offset -= len(data)
 
     def refill(self, data: bytes) -> None:
-        """Put `data` in the place of what was not read yet."""
+        """Replace what was not read yet by `data`."""
         self._data, self._offset = data, 0
 
     def available(self) -> int | None:
@@ -118,7 +117,7 @@ class HostStream(SeekableFile):
 
     def __init__(self, stream: BinaryIO, fd: int, flags: int) -> None:
         super().__init__(flags, b"/dev/fd/%d" % fd)
-        # Whoever passed the stream may have kept no reference, and the descriptor would close with it.
+        # The caller may have kept no reference to the stream, and the descriptor would close with it.
         self._stream, self._fd = stream, fd
 
     @property
@@ -183,7 +182,7 @@ class Pipe:
 
 
 class PipeEnd(OpenFile):
-    """One end of a pipe that this process made. Nobody else can fill or empty it."""
+    """One end of a pipe that this process made. No other process can fill or empty it."""
 
     def __init__(self, pipe: Pipe, flags: int) -> None:
         super().__init__(flags, b"pipe:[%d]" % pipe.ino)
@@ -205,7 +204,7 @@ class PipeEnd(OpenFile):
         if not pipe.data and pipe.writers and size:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            deadlock("it reads from an empty pipe that nobody else can write to")
+            wait_for_ever(process, "it reads from an empty pipe that no other process can write to")
         data, pipe.data = pipe.data[:size], pipe.data[size:]
         return data
 
@@ -222,9 +221,11 @@ class PipeEnd(OpenFile):
         if room < min(len(data), 4096) or not room:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            deadlock("it writes to a full pipe that nobody else can read from")
+            wait_for_ever(process, "it writes to a full pipe that no other process can read from")
         if len(data) > room and not self.flags & abi.O_NONBLOCK:
-            deadlock("it writes more to a pipe than fits, and nobody else can read from it")
+            wait_for_ever(
+                process, "it writes more to a pipe than fits, and no other process can read from it"
+            )
         pipe.data += data[:room]
         return min(room, len(data))
 
@@ -238,7 +239,7 @@ class PipeEnd(OpenFile):
             return (abi.POLLOUT | abi.POLLWRNORM if room else 0) | (0 if pipe.readers else abi.POLLERR)
         return (abi.POLLIN | abi.POLLRDNORM if pipe.data else 0) | (0 if pipe.writers else abi.POLLHUP)
 
-    def closed(self) -> None:
+    def closed(self, process: Process) -> None:
         if self.writable:
             self._pipe.writers -= 1
         else:

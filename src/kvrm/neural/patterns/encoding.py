@@ -41,7 +41,7 @@ TPIDR_EL0 = 0xD53BD040
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Instructions of many functions, one behind the other; function i has those from starts[i] on.
+    """Instructions of many functions, one after the other; function i has those from starts[i] on.
 
     `masked` are the words less what is masked, uint32; `definition` indices of definitions, -1 for none;
     `target`, `base` and `second` register numbers or NO_REGISTER; `rest` the word's other fields as they are

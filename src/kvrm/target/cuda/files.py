@@ -16,15 +16,15 @@ import numpy as np
 
 from kvrm.errors import UsageError
 from kvrm.linux import abi, layout
-from kvrm.linux.calls.memory import image_of, page_up
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.open_file import Descriptor, GuestFile, OpenFile
 from kvrm.linux.files.opening import open_path
 from kvrm.linux.files.paths import resolve
-from kvrm.linux.loader import MMAP_LOW, MMAP_TOP
+from kvrm.linux.mapped import Mapped
 from kvrm.linux.process import Process
+from kvrm.linux.space import find_room, page_up, readable
 from kvrm.machine.lanes_inputs import Words
-from kvrm.memory import Image
+from kvrm.memory import Image, Mark
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.layout import (
@@ -147,17 +147,19 @@ class KnownFiles:
                 process.descriptors[fd] = Descriptor(files[word & _LOW], bool(word >> 32))
 
     def map_again(self, process: Process, nth: int, arguments: list[int]) -> int:
-        """The `nth` call of a lane, an mmap with a file's word in place of the descriptor.
+        """The `nth` call of a lane, an mmap with a file's word instead of the descriptor.
 
         Lanes that do the same share the host's copy of the file, as there may be many of them.
         """
-        _, length, prot, _, word, offset = arguments
-        memory, key = process.memory, (nth, length, word, offset)
+        _, length, prot, flags, word, offset = arguments
+        size, key = page_up(length), (nth, length, word, offset)
+        mapped = Mapped(self._opened(process, word), offset, size)
         if key not in self._images:
-            self._images[key] = image_of(process, self._opened(process, word), page_up(length), offset)
-        start, image = memory.find_free(length, low=MMAP_LOW, high=MMAP_TOP), self._images[key]
-        assert start is not None
-        memory.map(start, page_up(length), prot & abi.PROT_RWX, image, name=image.name)
+            self._images[key] = mapped.image()
+        image, start = self._images[key], find_room(process, size)
+        marks = Mark.SHARED if flags & abi.MAP_TYPE != abi.MAP_PRIVATE else Mark.NONE
+        process.mapped[image] = mapped
+        process.memory.map(start, size, readable(process, prot), image, name=image.name, marks=marks)
         return start
 
     def _opened(self, process: Process, word: int) -> OpenFile:

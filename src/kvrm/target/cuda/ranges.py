@@ -3,7 +3,7 @@
 All lanes of a group share the address of what a page shows until it is written: the page of zeros, or one of
 a file, as the first lane has it that maps the page. It can become another while no lane of the group has the
 page mapped. Lanes map pages at the same moment only if they are at the same system call instruction, and none
-goes on behind it before all have done theirs (`kvrm.target.cuda.rounds`). A lane that finds what another one
+goes on after it before all have done theirs (`kvrm.target.cuda.rounds`). A lane that finds what another one
 has mapped where its own would be has nothing mapped, and the CPU does its call. A page is READY from the
 beginning, until a lane gives up its copy or shows something else there.
 """
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I32, I64, PTR, Emitter
+from kvrm.memory import PAGE
 from kvrm.target.cuda.abi import Param, pointer
 from kvrm.target.cuda.layout import Fixed
 from kvrm.target.cuda.memory import (
@@ -31,11 +32,11 @@ from kvrm.target.cuda.memory import (
     Access,
     local_words,
 )
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
-SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED = (1 << i for i in range(5))
+SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
-writable."""
+writable, a file's that was mapped here, past the end of such a file."""
 MAP, KEEP = 4, 8
 """Bits of what pages become, besides those of `Prot`: mapped; what was written to them stays."""
 
@@ -58,7 +59,7 @@ def examine(module: ir.Module) -> ir.Function:
         shared = _shown(e, e.and_(e.load_at(entry, SHARED, I64), _c(~UNSURE)))
         is_file, is_code = (_has(e, shared, mark) for mark in (FILE, CODE))
         other = e.and_(e.icmp_unsigned("!=", shared, zeros), e.not_(is_file))
-        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable))
+        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable), is_file, is_beyond(e, t, shared))
         bits = e.load(found, typ=I64)
         for i, test in enumerate(tests):
             bits = e.or_(bits, e.shl(e.zext(test, I64), _c(i)))
@@ -97,21 +98,22 @@ def change(module: ir.Module) -> ir.Function:
 
 
 def show(module: ir.Module) -> ir.Function:
-    """`show(params, start, end, become, left, content, size)`: map pages that the lane has not mapped.
+    """`show(params, start, end, become, left, content, size, rest)`: map pages that the lane has not mapped.
 
-    Their first `size` bytes are those of a file at the device address `content`, the others are zeros. False
-    if some page shows something else to another lane; then nothing is mapped.
+    Their first `size` bytes are those of a file at the device address `content`. The pages after those are
+    zeros, or with FILE as `rest` past the file's end. False if some page shows something else to another
+    lane; then nothing is mapped.
     """
     if "show" in module.globals:
         return module.globals["show"]
-    fn, e, t, a = _range_function(module, "show", I1, [I64] * 4 + [PTR, I64, I64])
-    params, start, end, become, left, content, size = fn.args
-    zeros = _zeros(e, t)
+    fn, e, t, a = _range_function(module, "show", I1, [I64] * 4 + [PTR, I64, I64, I64])
+    params, start, end, become, left, content, size, rest = fn.args
+    after = e.or_(_zeros(e, t), rest)
 
     def wanted(at: ir.Value) -> ir.Value:
         done = e.sub(at, start)
         of_file = e.or_(e.add(content, done), _c(FILE))
-        return e.select(e.icmp_unsigned("<", done, size), of_file, zeros)
+        return e.select(e.icmp_unsigned("<", done, size), of_file, after)
 
     with _pages(e, start, end) as at:
         entry = a.entry(at)
@@ -119,7 +121,10 @@ def show(module: ir.Module) -> ir.Function:
         with e.if_then(differs), e.if_then(e.not_(e.call(_claim(module), [entry, wanted(at)]))):
             e.ret(ir.Constant(I1, 0))
     e.call(change(module), [params, start, end, become, left])
-    # who has claimed a page since has seen that it is mapped, or is seen here
+    with e.if_then(_has(e, rest, FILE)):
+        there = e.and_(e.add(size, _c(PAGE - 1)), _c(-PAGE))
+        e.call(change(module), [params, e.add(start, there), end, _c(MAP), left])
+    # a lane that has claimed a page since has seen that it is mapped, or is seen here
     _fence(e)
     with _pages(e, start, end) as at:
         differs = e.icmp_unsigned("!=", _shown(e, _shared(e, a.entry(at))), wanted(at))
@@ -140,7 +145,7 @@ def _claim(module: ir.Module) -> ir.Function:
         return module.globals["claim"]
     fn = ir.Function(module, ir.FunctionType(I1, [PTR, I64]), "claim")
     fn.linkage = "internal"
-    fn.attributes.add("noinline")
+    fn.attributes.add("noinline")  # called for each page in a loop of `show`, and rare: one copy
     entry, wanted = fn.args
     e = Emitter(fn.append_basic_block("entry"))
     look, differs, other, claim, claimed, yes, no = (
@@ -170,7 +175,12 @@ def _claim(module: ir.Module) -> ir.Function:
 
 
 def _fence(e: Emitter) -> None:
-    """Other lanes see what was written before it, or this one sees what they have."""
+    """Of two lanes that each write one word and then read the other's, at least one sees the other's write.
+
+    One maps a page and then looks whether its contents were claimed, the other claims them and then looks
+    whether the page is mapped. Weaker orders let both read the old words, and the page would show one lane
+    what the other has mapped. A group's lanes are of one block: no wider fence is needed.
+    """
     e.fence("seq_cst", "block")
 
 
@@ -194,6 +204,11 @@ def _has(e: Emitter, value: ir.Value, bit: int) -> ir.Value:
     return e.icmp_unsigned("!=", e.and_(value, _c(bit)), _c(0))
 
 
+def is_beyond(e: Emitter, t: Thread, shared: ir.Value) -> ir.Value:
+    """Whether a page, whose entry begins with this word, lies past the end of its file."""
+    return e.icmp_unsigned("==", _shown(e, e.and_(shared, _c(~UNSURE))), e.or_(_zeros(e, t), _c(FILE)))
+
+
 def _zeros(e: Emitter, t: Thread) -> ir.Value:
     """The address of the page of zeros."""
     process = pointer(e, e.load_at(t.params, 8 * Param.PROCESS, I64))
@@ -205,11 +220,10 @@ def _range_function(
 ) -> tuple[ir.Function, Emitter, Thread, Access]:
     fn = ir.Function(module, ir.FunctionType(result, arguments), name)
     fn.linkage = "internal"
-    fn.attributes.add("noinline")
+    fn.attributes.add("noinline")  # several system calls use it: one copy for all
     e = Emitter(fn.append_basic_block("entry"))
     t = Thread(e, fn.args[0])
-    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
-    return fn, e, t, Access(e, root, pointer(e, t.table), t.lane)
+    return fn, e, t, t.access(e)
 
 
 @contextmanager
