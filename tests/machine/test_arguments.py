@@ -1,4 +1,4 @@
-"""A caller's mistake is a KvrmError that says what to do, and changes nothing; numpy's numbers are numbers."""
+"""A mistake of the caller is a KvrmError that says what to do; numpy's numbers are numbers."""
 
 from __future__ import annotations
 
