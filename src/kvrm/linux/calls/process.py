@@ -111,7 +111,7 @@ def getpgid(process: Process, pid: int) -> int:
 
 
 def setpgid(process: Process, pid: int, group: int) -> int:
-    """Join a process group: there is only the own one."""
+    """Join a process group: there is no other."""
     _own(process, pid)
     if group not in (0, process.pid):
         raise Failure(Errno.EINVAL if group < 0 else Errno.EPERM)

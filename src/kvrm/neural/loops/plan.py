@@ -53,8 +53,8 @@ WORTH, LOOK = 48, 12
 """What a skip costs, and an entry without one, in instructions that are executed."""
 CREDIT_AT_FIRST = 128 * LOOK
 LARGEST_CREDIT = 64 * CREDIT_AT_FIRST
-"""Instructions that a site may cost more than it spares before it rests: a few entries in vain must not end it,
-and a long time in which it paid must not keep it for ever."""
+"""Instructions that a site may cost more than it spares before it rests: a few entries in vain must not end
+it, and a long time in which it paid must not keep it for ever."""
 
 
 def _library(name: str) -> int:
