@@ -71,6 +71,7 @@ PROBES = [
     Probe("clocks"),
     Probe("timers"),
     Probe("events"),
+    Probe("futexes"),
     Probe("epoll"),
 ]
 
