@@ -101,7 +101,7 @@ class Row:
         return self.retired / self.whole[peer].median(clock) if peer in self.whole else None
 
     def steady(self, peer: str, clock: Clock) -> float | None:
-        """Instructions per second behind start-up; None where that took too short to tell."""
+        """Instructions per second after start-up; None where that took too short to tell."""
         if peer not in self.whole or peer not in self.start:
             return None
         seconds = self.whole[peer].median(clock) - self.start[peer].median(clock)

@@ -182,7 +182,7 @@ def many(
 
 
 def many_bare(words: str, iterations: int, lanes: int) -> Callable[[str], Measured]:
-    """A bare loop in each of so many lanes."""
+    """A bare loop in each of that many lanes."""
 
     def make(way: str) -> kvrm.Machine:
         m = loop_machine(words, way, "cuda")

@@ -38,7 +38,7 @@ def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled(examples: Path) -> None:
-    """The first start on a machine compiles and says so; the tests look at the starts behind it."""
+    """The first start on a machine compiles and says so; the tests look at later starts."""
     for guest in ("hello", "faults", "expression"):
         kvrm("run", examples / guest)
 

@@ -72,6 +72,8 @@ PROBES = [
     Probe("signals"),
     Probe("clocks"),
     Probe("timers"),
+    Probe("events"),
+    Probe("epoll"),
 ]
 
 

@@ -17,7 +17,7 @@ READ, WRITE, EXECUTE = 1, 2, 4
 ANONYMOUS = 0x22
 PAGE = 4096
 HERE = -100
-"""The current directory, in place of a descriptor."""
+"""The current directory, instead of a descriptor."""
 PATH = 60_000
 """Where in the program's scratch memory paths are."""
 

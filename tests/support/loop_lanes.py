@@ -124,7 +124,7 @@ class Pair:
 
 
 def _places(bodies: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Where loops are, each with a word behind it and on one page."""
+    """Where loops are, each with a word after it and on one page."""
     at = CODE
     for body in bodies:
         if at % PAGE + 4 * len(body) + 4 > PAGE:

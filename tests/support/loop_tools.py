@@ -95,7 +95,7 @@ class Lab:
         self.skipping.invalidate(start, end)
 
     def load(self, body: Sequence[int]) -> None:
-        """Put a loop at the start of the page of code, and a BRK behind it."""
+        """Put a loop at the start of the page of code, and a BRK after it."""
         self.body = tuple(body)
         words = [*body, BRK]
         self.memory.poke(CODE, b"".join(word.to_bytes(4, "little") for word in words))

@@ -102,7 +102,17 @@ POLLERR: Final = 0x8
 POLLHUP: Final = 0x10
 POLLNVAL: Final = 0x20
 POLLRDNORM: Final = 0x40
+POLLRDBAND: Final = 0x80
 POLLWRNORM: Final = 0x100
+POLLWRBAND: Final = 0x200
+POLLRDHUP: Final = 0x2000
+EPOLLEXCLUSIVE: Final = 1 << 28
+EPOLLWAKEUP: Final = 1 << 29
+EPOLLONESHOT: Final = 1 << 30
+EPOLLET: Final = 1 << 31
+EPOLL_CTL_ADD: Final = 1
+EPOLL_CTL_DEL: Final = 2
+EPOLL_CTL_MOD: Final = 3
 
 # asm-generic/mman-common.h, mman.h, linux/mman.h, asm/mman.h
 PROT_RWX: Final = 7

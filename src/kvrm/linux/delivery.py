@@ -28,12 +28,12 @@ def send(process: Process, info: Info, *, shared: bool = True) -> None:
         act(process, info)
         return
     room = pending_room(process) > 0
-    if not (signals.shared if shared else signals.own).add(info, room):
+    if not signals.keep(info, shared, room):
         raise Failure(Errno.EAGAIN)
 
 
 def pending_room(process: Process) -> int:
-    """How many more signals may wait (RLIMIT_SIGPENDING); each POSIX timer has taken the place of one."""
+    """How many more signals may wait (RLIMIT_SIGPENDING); each POSIX timer takes one of that number."""
     used = process.signals.queued + len(process.timers.posix)
     return process.limit(abi.RLIMIT_SIGPENDING)[0] - used
 

@@ -54,7 +54,7 @@ class Stack:
     identity: Identity
 
     def build(self, memory: Memory, argv: Sequence[bytes], envp: Sequence[bytes]) -> tuple[int, bytes]:
-        """Map a stack in place of what is there and fill it; stack pointer and auxiliary vector.
+        """Map a stack, whatever is there, and fill it; stack pointer and auxiliary vector.
 
         Raises ProgramError if the arguments are too long.
         """

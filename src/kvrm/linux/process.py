@@ -223,7 +223,7 @@ class Process:
             return -Errno.ENOMEM
 
     def _refuse(self, name: str) -> int:
-        """ENOSYS, noted with the call's name for the one who asks why the program ended."""
+        """ENOSYS, noted with the call's name to tell why the program ended."""
         if name not in self.refused and name not in _DISPENSABLE:
             self.refused += (name,)
         return -Errno.ENOSYS
@@ -332,6 +332,8 @@ class Process:
         del self.descriptors[fd]
         if all(other.file is not file for other in self.descriptors.values()):
             file.closed(self)
+            if file.queue is not None:
+                file.queue.release(file)
 
     # Snapshots
 

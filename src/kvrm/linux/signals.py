@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.siginfo import Info
+
+if TYPE_CHECKING:
+    from kvrm.linux.files.copying import FileCopies
 
 
 def _bits(*signals: int) -> int:
@@ -85,7 +88,8 @@ class Pending:
 class Signals:
     """Actions, blocked and pending signals and the alternate stack.
 
-    `own` are those sent to the thread, `shared` those sent to the process.
+    `own` are those sent to the thread, `shared` those sent to the process. Signal descriptors wait in
+    `queue`.
     """
 
     actions: dict[int, Action] = field(default_factory=dict)
@@ -93,13 +97,22 @@ class Signals:
     own: Pending = field(default_factory=Pending)
     shared: Pending = field(default_factory=Pending)
     stack: tuple[int, int, int] = (0, abi.SS_DISABLE, 0)
+    queue: WaitQueue = field(default_factory=WaitQueue)
 
-    def copy(self) -> Signals:
-        """An independent copy."""
-        other = copy(self)
-        other.actions = self.actions.copy()
-        other.own, other.shared = self.own.copy(), self.shared.copy()
-        return other
+    def relink(self, copies: FileCopies) -> None:
+        """This is a shallow copy for a snapshot: part it from the original."""
+        self.actions = self.actions.copy()
+        self.own, self.shared = self.own.copy(), self.shared.copy()
+        self.queue = copies.of(self.queue)
+
+    def keep(self, info: Info, shared: bool, room: bool) -> bool:
+        """Have a signal wait, as `Pending.add`, and tell signal descriptors."""
+        pending = self.shared if shared else self.own
+        before = pending.mask, len(pending.queue)
+        kept = pending.add(info, room)
+        if before != (pending.mask, len(pending.queue)):
+            self.queue.wake()
+        return kept
 
     @property
     def pending(self) -> int:

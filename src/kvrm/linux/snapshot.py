@@ -27,13 +27,14 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a process sees of files, and timers, which those of descriptors are among."""
+    """What a process sees of files, with timers and signals, which descriptors of events refer to."""
 
     files: FileSystem
     cwd: Directory
     descriptors: Mapping[int, Descriptor]
     mapped: Mapping[Image, Mapped]
     timers: Timers
+    signals: Signals
 
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
@@ -48,8 +49,8 @@ class _View:
             for number, descriptor in self.descriptors.items()
         }
         mapped = {image: replace(part, file=copies.of(part.file)) for image, part in self.mapped.items()}
-        timers = copies.of(self.timers)
-        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped, timers)
+        timers, signals = copies.of(self.timers), copies.of(self.signals)
+        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped, timers, signals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,6 @@ class Snapshot:
 
     fields: dict[str, Any]
     view: _View
-    signals: Signals
     random: tuple[Any, ...]
     stdout: bytes
     stderr: bytes
@@ -70,11 +70,11 @@ def take(process: Process) -> Snapshot:
     """The state of `process`."""
     fields = {name: getattr(process, name) for name in _FIELDS}
     fields["limits"] = process.limits.copy()
-    view = _View(process.files, process.cwd, process.descriptors, process.mapped, process.timers)
+    seen = process.files, process.cwd, process.descriptors, process.mapped
+    view = _View(*seen, process.timers, process.signals)
     return Snapshot(
         fields=fields,
         view=view.copy(),
-        signals=process.signals.copy(),
         random=process.random.getstate(),
         stdout=bytes(process.stdout),
         stderr=bytes(process.stderr),
@@ -89,8 +89,7 @@ def put_back(process: Process, snapshot: Snapshot) -> None:
     process.limits = snapshot.fields["limits"].copy()
     view = snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
-    process.mapped, process.timers = dict(view.mapped), view.timers
-    process.signals = snapshot.signals.copy()
+    process.mapped, process.timers, process.signals = dict(view.mapped), view.timers, view.signals
     process.random.setstate(snapshot.random)
     process.stdout[:] = snapshot.stdout
     process.stderr[:] = snapshot.stderr

@@ -1,7 +1,7 @@
 """Timers of a process: when the next one expires, and what then happens.
 
-Time is virtual, so a timer expires at an exact count of retired instructions (`Timers.due`), where whoever
-runs the process stops and has `Timers.expire` called. A timer fires once and then stays as it is until its
+Time is virtual, so a timer expires at an exact count of retired instructions (`Timers.due`), where the
+engine's caller stops and has `Timers.expire` called. A timer fires once and then stays as it is until its
 signal is taken or its descriptor read: only then are the expiries in between counted.
 """
 
@@ -112,7 +112,7 @@ class PosixTimer(Timer):
             # one that is ignored is sent again when it no longer is, if the timer is periodic
             act(process, self._info(0))
         elif not self.waits(process):
-            (signals.own if self.to_thread else signals.shared).add(self._info(0), True)
+            signals.keep(self._info(0), not self.to_thread, True)
 
     def waits(self, process: Process) -> bool:
         """Whether its signal is pending."""

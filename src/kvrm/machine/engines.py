@@ -24,7 +24,7 @@ ENGINES = {
 }
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
-"""In place of the interpreter where the dispatch policy is asked about each instruction that runs."""
+"""Instead of the interpreter where the dispatch policy is asked about each instruction that runs."""
 TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
 SKIPPING = {"cpu": "kvrm.neural.loops.sites:Sites", "cuda": "kvrm.neural.loops.device_sites:DeviceSites"}
@@ -60,7 +60,7 @@ def target_name(target: str | None) -> str:
 
 
 def named(path: str) -> Any:
-    """What stands behind "module:name"."""
+    """What "module:name" names."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
 

@@ -29,7 +29,7 @@ DEFAULT_KEEP = ("x0", "stdout", "stderr")
 
 
 class Lanes(Runner[LaneResults]):
-    """So many lanes of one machine: `Machine(..., lanes=N).lanes`, or `machine.fork(N)`.
+    """The lanes of one machine: `Machine(..., lanes=N).lanes`, or `machine.fork(N)`.
 
     They begin with the machine's state at the fork, or at the first run; `registers`, `memory`, `stdin` and
     `args` have what each lane has of its own. `keep` names what results hold of each lane: registers, slices

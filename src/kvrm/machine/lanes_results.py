@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kvrm.errors import UsageError
 from kvrm.machine.lanes_inputs import STREAMS, Words, flags_of, span_of, words_of
 from kvrm.machine.result import STOPS, Fault, Result, Stop
-from kvrm.machine.stops import SIGILL, SIGTRAP, Fields
+from kvrm.machine.stops import SIGILL, SIGTRAP, Fields, message_of
 from kvrm.machine.texts import Texts
 from kvrm.memory import AccessKind
 
@@ -74,7 +74,7 @@ class LaneResults:
     def lane(self, number: int) -> Result:
         """Lane `number` as the result of one machine; `seconds` is that of all lanes."""
         stop = STOPS[self.stop[number]]
-        code, signal = int(self.exit_code[number]), int(self.signal[number])
+        pc, code, signal = int(self.pc[number]), int(self.exit_code[number]), int(self.signal[number])
         fault = None
         if stop is Stop.FAULT:
             kind = AccessKind(int(self.fault_kind[number]))
@@ -83,13 +83,13 @@ class LaneResults:
             stop=stop,
             retired=int(self.retired[number]),
             seconds=self.seconds,
-            pc=int(self.pc[number]),
+            pc=pc,
             exit_code=None if code < 0 else code,
             signal=signal or None,
             fault=fault,
             stdout=self.stdout[number] if self.stdout else b"",
             stderr=self.stderr[number] if self.stderr else b"",
-            message=f"lane {number}: {stop.value}",
+            message=message_of(stop, pc, code, signal, fault),
         )
 
     def __repr__(self) -> str:
@@ -100,8 +100,8 @@ class LaneResults:
 class Outputs:
     """The arrays while they are filled; worker threads write to elements of different lanes.
 
-    `results` shows them, so whoever goes on filling them calls `go_on` first. `empty` makes the large ones,
-    which somebody fills; without it, or after `require_zeros`, they begin with zeros.
+    `results` shows them, so `go_on` must be called before they are filled further. `empty` makes the large
+    ones, which must then be filled; without it, or after `require_zeros`, they begin with zeros.
     """
 
     def __init__(

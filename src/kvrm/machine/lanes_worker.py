@@ -272,7 +272,7 @@ class Worker:
         self._tidy()
 
     def lane_as_machine(self, lane: int) -> Machine:
-        """A machine that is about to run a fresh lane, for somebody else to drive."""
+        """A machine that is about to run a fresh lane, for another loop to drive."""
         self.begin(self._job, set(), 0, True)
         self._set(Word.ORDER, np.array([lane], np.uint64))
         self._table[Word.NEXT], self._table[Word.END] = 0, 1

@@ -350,7 +350,7 @@ class Machine:
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped.
 
-        `resumed`: native code has left already, somebody else entered it.
+        `resumed`: native code has left already, entered by another loop.
         """
         engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
         replaced, budget = self.replacements, ExitKind.BUDGET
@@ -438,7 +438,7 @@ class Machine:
         return self._lanes
 
     def fork(self, lanes: int, threads: int | None = None) -> Lanes:
-        """So many lanes that go on from here, run by `threads` threads (default: one for each core).
+        """`n` lanes that go on from here, run by `threads` threads (default: one for each core).
 
         They share nothing that one of them could change, and this machine stays as it is.
         """

@@ -168,13 +168,13 @@ class Runner(ABC, Generic[T]):
 
 
 class Watch(Protocol):
-    """Who is told while a machine runs, and may end the run."""
+    """What is told while a machine runs, and may end the run."""
 
     slice: int
     """Most instructions between two looks at it."""
 
     def tick(self, retired: int) -> bool:
-        """So many have retired by now. True if the run shall end."""
+        """`retired` instructions have retired by now. True if the run shall end."""
 
 
 class Solo(Runner[Result]):

@@ -50,15 +50,22 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
-    signal = SIGBUS if isinstance(f, AlignmentFault | BeyondFile) else SIGSEGV
-    why = "not allowed" if f.mapped else "nothing is mapped there"
+    signal, why = SIGSEGV, _why_refused(f.mapped)
     if isinstance(f, AlignmentFault):
-        why = "not aligned"
+        signal, why = SIGBUS, "not aligned"
     elif isinstance(f, BeyondFile):
-        why = "past the end of the mapped file"
-    message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
+        signal, why = SIGBUS, "past the end of the mapped file"
     fault = Fault(f.address, f.kind, f.mapped)
+    message = _fault_message(fault, pc, why)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
+
+
+def _why_refused(mapped: bool) -> str:
+    return "not allowed" if mapped else "nothing is mapped there"
+
+
+def _fault_message(fault: Fault, pc: int, why: str) -> str:
+    return f"{fault.kind.name.lower()} of {fault.address:#x} at pc {pc:#x}: {why}"
 
 
 def explain_end(over: Any) -> Fields:
@@ -66,10 +73,34 @@ def explain_end(over: Any) -> Fields:
     from kvrm.linux import Exited, Killed
 
     if isinstance(over, Exited):
-        return {"stop": Stop.EXIT, "exit_code": over.code, "message": f"exit code {over.code}"}
+        return {"stop": Stop.EXIT, "exit_code": over.code, "message": _exit_message(over.code)}
     if isinstance(over, Killed):
-        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": f"ended by signal {over.signal}"}
+        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": _signal_message(over.signal)}
     return {"stop": Stop.SYSCALL, "message": over.reason}
+
+
+def _exit_message(code: int) -> str:
+    return f"exit code {code}"
+
+
+def _signal_message(signal: int) -> str:
+    return f"ended by signal {signal}"
+
+
+def message_of(stop: Stop, pc: int, exit_code: int, signal: int, fault: Fault | None) -> str:
+    """The message of a Result with these fields, as far as they tell what it says."""
+    if fault is not None:
+        bus_error = "not aligned, or past the end of the mapped file"
+        return _fault_message(fault, pc, bus_error if signal == SIGBUS else _why_refused(fault.mapped))
+    match stop:
+        case Stop.EXIT:
+            return _exit_message(exit_code)
+        case Stop.SIGNAL:
+            return _signal_message(signal)
+        case Stop.BREAKPOINT:
+            return str(breakpoint_at(pc)["message"])
+    simple = {end["stop"]: str(end["message"]) for end in (BUDGET, CANCELLED, OUT_OF_MEMORY)}
+    return simple.get(stop, f"{stop.value} at pc {pc:#x}")
 
 
 def hint(process: Any, ended: Fields) -> str:

@@ -17,7 +17,7 @@ Words = npt.NDArray[np.uint64]
 class Texts(Sequence[bytes]):
     """A text for each lane, all in one array: that of lane i is `data[starts[i] : starts[i] + lengths[i]]`.
 
-    `data` is uint8: of shape (bytes,), one text behind the other, each of `lengths[i]` bytes (uint64); or of
+    `data` is uint8: of shape (bytes,), one text after the other, each of `lengths[i]` bytes (uint64); or of
     shape (lanes, most), a row for each, of which the first `lengths[i]` bytes count, or all. It may be an
     array in a GPU's memory (contiguous, `__cuda_array_interface__`), for lanes on target "cuda". As a
     sequence it has `bytes`, and it equals any sequence of the same.
@@ -39,7 +39,7 @@ class Texts(Sequence[bytes]):
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
-        """These, one behind the other."""
+        """These, one after the other."""
         lengths = np.fromiter(map(len, texts), np.uint64, len(texts))
         return cls(np.frombuffer(b"".join(texts), np.uint8), lengths)
 
@@ -91,7 +91,7 @@ def _places(shape: tuple[int, ...], lengths: npt.ArrayLike | None) -> tuple[Word
     """Length and start of each text. Raises UsageError."""
     if lengths is None:
         if len(shape) == 1:
-            raise UsageError("texts one behind the other need lengths")
+            raise UsageError("texts one after the other need lengths")
         lengths = np.full(shape[0], shape[1], np.uint64)
     each = np.asarray(lengths)
     most = shape[1] if len(shape) == 2 else shape[0]

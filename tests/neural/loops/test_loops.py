@@ -1,4 +1,4 @@
-"""Loops that are skipped: what the analyser says, and that nobody can tell a skip from plain execution."""
+"""Loops that are skipped: what the analyser says, and that a skip leaves what plain execution leaves."""
 
 from __future__ import annotations
 

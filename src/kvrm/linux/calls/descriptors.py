@@ -12,8 +12,7 @@ from kvrm.linux.files.mounts import MEMFD
 from kvrm.linux.files.open_file import Descriptor, DirectoryFile
 from kvrm.linux.files.opening import check_flags, open_created, open_path
 from kvrm.linux.files.streams import Pipe, PipeEnd
-from kvrm.linux.layout import DOUBLEWORD, FLOCK, INT, POLLFD, WORD, timespec
-from kvrm.linux.waiting import wait_until
+from kvrm.linux.layout import DOUBLEWORD, FLOCK, INT, WORD
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -84,7 +83,7 @@ def dup3(process: Process, old: int, new: int, flags: int) -> int:
 
 
 def fcntl(process: Process, fd: int, command: int, argument: int) -> int:
-    """Descriptor and status flags; locks always succeed, as nobody else holds any."""
+    """Descriptor and status flags; locks always succeed, as no other process holds any."""
     file = process.file(fd)
     match command:
         case abi.F_DUPFD | abi.F_DUPFD_CLOEXEC:
@@ -231,68 +230,3 @@ def fadvise64(process: Process, fd: int, offset: int, size: int, advice: int) ->
     """Advice is ignored."""
     process.file(fd)
     return 0
-
-
-def ppoll(process: Process, fds: int, count: int, timeout: int, mask: int, size: int) -> int:
-    """Wait for events. Files and streams are always ready; an idle wait skips its time."""
-    if count > process.limit(abi.RLIMIT_NOFILE)[0]:
-        raise Failure(Errno.EINVAL)
-    wait = process.timespec(timeout) if timeout else None
-    entries = bytearray(process.memory.read(fds, count * POLLFD.size))
-    ready = 0
-    for offset in range(0, len(entries), POLLFD.size):
-        fd, events, _ = POLLFD.unpack_from(entries, offset)
-        found = _events(process, fd, events)
-        POLLFD.pack_into(entries, offset, fd, events, found)
-        ready += found != 0
-    process.memory.write(fds, entries)
-    if not ready:
-        _idle(process, wait)
-    return ready
-
-
-def _events(process: Process, fd: int, wanted: int) -> int:
-    if fd < 0:
-        return 0
-    descriptor = process.descriptors.get(fd)
-    if descriptor is None:
-        return abi.POLLNVAL
-    return descriptor.file.poll(process) & (wanted | _HANGUPS)
-
-
-def pselect6(
-    process: Process, count: int, read: int, write: int, exceptional: int, timeout: int, mask: int
-) -> int:
-    """Wait for events, with sets of bits."""
-    if not 0 <= count <= process.limit(abi.RLIMIT_NOFILE)[0]:
-        raise Failure(Errno.EINVAL)
-    wait = process.timespec(timeout) if timeout else None
-    length = (count + 63) // 64 * 8
-    ready = 0
-    results: list[tuple[int, bytes]] = []
-    for pointer, event in (
-        (read, abi.POLLIN | abi.POLLHUP),
-        (write, abi.POLLOUT),
-        (exceptional, abi.POLLPRI),
-    ):
-        if not pointer:
-            continue
-        asked = int.from_bytes(process.memory.read(pointer, length), "little") & (1 << count) - 1
-        found = 0
-        for fd in range(count):
-            if asked >> fd & 1 and process.file(fd).poll(process) & event:
-                found |= 1 << fd
-                ready += 1
-        results.append((pointer, found.to_bytes(length, "little")))
-    for pointer, bits in results:
-        process.memory.write(pointer, bits)
-    if not ready:
-        _idle(process, wait)
-    elif wait is not None:
-        process.memory.write(timeout, timespec(wait))
-    return ready
-
-
-def _idle(process: Process, wait: int | None) -> None:
-    limit = None if wait is None else process.uptime + wait
-    wait_until(process, limit, "it waits without a time limit for events that cannot come")

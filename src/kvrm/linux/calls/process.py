@@ -44,7 +44,7 @@ def sysinfo(process: Process, buffer: int) -> int:
 
 
 def set_robust_list(process: Process, head: int, length: int) -> int:
-    """List of locks to release at the end: nobody would see it."""
+    """List of locks to release at the end: no other thread would see it."""
     if length != 24:
         raise Failure(Errno.EINVAL)
     return 0
@@ -53,7 +53,7 @@ def set_robust_list(process: Process, head: int, length: int) -> int:
 def futex(
     process: Process, address: int, operation: int, value: int, timeout: int, second: int, third: int
 ) -> int:
-    """Wait on a word: nobody can wake the only thread, so a wait ends by its time limit or not at all."""
+    """Wait on a word: nothing can wake the only thread, so a wait ends by its time limit or not at all."""
     command = operation & ~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)
     if address % 4:
         raise Failure(Errno.EINVAL)

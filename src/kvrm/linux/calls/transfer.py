@@ -188,7 +188,7 @@ def _scatter(process: Process, pieces: Pieces, skip: int, data: bytes) -> None:
 def _from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | None = None) -> int:
     """Write until all is taken, or a write is short; without `offset` at the file's own, which moves.
 
-    A pipe that nobody reads any more sends SIGPIPE.
+    A pipe without a reader sends SIGPIPE.
     """
     done = 0
     for address, size in _blocks(pieces):

@@ -233,7 +233,7 @@ class Directory(Node):
     """A directory: `entries` (None is a name that was removed) over the host directories `lowers`.
 
     `parent` of the root is the root itself. A `sealed` directory takes no new names. `cache` finds nodes of
-    the host that somebody still uses.
+    the host that is still in use.
     """
 
     __slots__ = ("cache", "dead", "entries", "lowers", "name", "parent", "sealed")
@@ -324,7 +324,7 @@ class Directory(Node):
         return directory is other
 
     def remember(self, name: bytes, node: Node) -> None:
-        """Let `lookup` give this very node for as long as somebody uses it."""
+        """Let `lookup` give this very node for as long as it is in use."""
         self.cache[name] = node
 
     def _node(self, name: bytes, st: os.stat_result, found: tuple[Location, ...]) -> Node:

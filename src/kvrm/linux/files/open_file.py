@@ -13,6 +13,7 @@ from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.host import Handle
 from kvrm.linux.files.nodes import Device, Directory, File, Node
 from kvrm.linux.files.paths import Name
+from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat, dirent
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class OpenFile:
 
     @property
     def waits(self) -> bool:
-        """Whether a read may have to wait for somebody."""
+        """Whether a read may have to wait."""
         return False
 
     def relink(self, copies: FileCopies) -> None:
@@ -117,6 +118,11 @@ class OpenFile:
 
     def available(self) -> int | None:
         """Bytes that can be read without waiting, or None if there is no such number (FIONREAD)."""
+        return None
+
+    @property
+    def queue(self) -> WaitQueue | None:
+        """Where those wait that are told when `poll` changes; None if it never does."""
         return None
 
     def poll(self, process: Process) -> int:

@@ -51,7 +51,7 @@ class BytesInput(OpenFile):
         self._offset -= len(data)
 
     def refill(self, data: bytes) -> None:
-        """Put `data` in the place of what was not read yet."""
+        """Replace what was not read yet by `data`."""
         self._data, self._offset = data, 0
 
     def available(self) -> int | None:
@@ -117,7 +117,7 @@ class HostStream(SeekableFile):
 
     def __init__(self, stream: BinaryIO, fd: int, flags: int) -> None:
         super().__init__(flags, b"/dev/fd/%d" % fd)
-        # Whoever passed the stream may have kept no reference, and the descriptor would close with it.
+        # The caller may have kept no reference to the stream, and the descriptor would close with it.
         self._stream, self._fd = stream, fd
 
     @property
@@ -182,7 +182,7 @@ class Pipe:
 
 
 class PipeEnd(OpenFile):
-    """One end of a pipe that this process made. Nobody else can fill or empty it."""
+    """One end of a pipe that this process made. No other process can fill or empty it."""
 
     def __init__(self, pipe: Pipe, flags: int) -> None:
         super().__init__(flags, b"pipe:[%d]" % pipe.ino)
@@ -204,7 +204,7 @@ class PipeEnd(OpenFile):
         if not pipe.data and pipe.writers and size:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            wait_for_ever(process, "it reads from an empty pipe that nobody else can write to")
+            wait_for_ever(process, "it reads from an empty pipe that no other process can write to")
         data, pipe.data = pipe.data[:size], pipe.data[size:]
         return data
 
@@ -221,9 +221,11 @@ class PipeEnd(OpenFile):
         if room < min(len(data), 4096) or not room:
             if self.flags & abi.O_NONBLOCK:
                 raise Failure(Errno.EAGAIN)
-            wait_for_ever(process, "it writes to a full pipe that nobody else can read from")
+            wait_for_ever(process, "it writes to a full pipe that no other process can read from")
         if len(data) > room and not self.flags & abi.O_NONBLOCK:
-            wait_for_ever(process, "it writes more to a pipe than fits, and nobody else can read from it")
+            wait_for_ever(
+                process, "it writes more to a pipe than fits, and no other process can read from it"
+            )
         pipe.data += data[:room]
         return min(room, len(data))
 

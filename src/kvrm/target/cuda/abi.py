@@ -30,9 +30,12 @@ STOPPED = (1 << 32) - 1
 """Instead of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
-AGAIN, NO_PAGE, NO_ANSWER = 255, 254, 253
+AGAIN, NO_PAGE, NO_ANSWER, FAULT, FULL = 255, 254, 253, 252, 251
 """Instead of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
-the pool of pages used up; one has asked the host about a file."""
+the pool of pages used up; one has asked the host about a file; the lane may not make the access that ADDRESS
+and KIND of its state name; it has as many pages of its own as it may."""
+IS_MAPPED = 1 << 8
+"""Set in KIND of a lane that stopped with FAULT: something is mapped at ADDRESS."""
 PLAIN_ID = 4
 """Offset in a slot of the handler's number where a region stands in it; its own is at 0, 32 bits both."""
 
@@ -75,6 +78,7 @@ class Word(IntEnum):
     HOLES = auto()  # bytes of the holes above it: an upper bound
     FILE_ROOM = auto()  # bytes of files that it may map: a lower bound
     LOGGED = auto()  # records in the lane's log
+    HAS_CODE = auto()  # not 0: the lane has made memory executable, which is only known on the CPU
 
 
 LANE_WORDS = max(Word) + 1

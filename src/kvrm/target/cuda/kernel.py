@@ -42,7 +42,7 @@ from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
 from kvrm.target.cuda.rounds import Lane, Run, begin_rounds, emit_loop
 from kvrm.target.cuda.stage import DeviceStage
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 from kvrm.values import StagingError
 
 TRIPLE = "nvptx64-nvidia-cuda"

@@ -24,6 +24,7 @@ from kvrm.target.cuda.abi import PAGES_LEFT, Param, pointer
 
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
+ENTRY_BYTES = 32
 PRIVATE, CODE, FILE, UNSURE, READY, ADDRESS = 1, 2, 4, 8, 16, -32
 """Marks in its first word, and the bits of the address."""
 CHUNK = 512

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
-from kvrm.memory import PAGE
-from kvrm.target.cuda.abi import GROUP
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.memory import SLAB_BYTES
 
@@ -58,13 +53,3 @@ class Pool:
             size = self.size
             self._blocks.clear()
             self._blocks.append(self._gpu.allocate(size))
-
-    def read(self, slab: int, lane: int) -> bytes:
-        """The page of lane 0 to 31 in the slab at a device address."""
-        rows = np.empty((PAGE // 8, GROUP), np.uint64)
-        self._holder(slab).read(rows, slab - self._holder(slab).address)
-        column: npt.NDArray[np.uint64] = rows[:, lane]
-        return column.tobytes()
-
-    def _holder(self, slab: int) -> Buffer:
-        return next(b for b in self._blocks if b.address <= slab < b.address + b.size)

@@ -32,7 +32,7 @@ from kvrm.target.cuda.memory import (
     Access,
     local_words,
 )
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
 SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
@@ -223,8 +223,7 @@ def _range_function(
     fn.attributes.add("noinline")  # several system calls use it: one copy for all
     e = Emitter(fn.append_basic_block("entry"))
     t = Thread(e, fn.args[0])
-    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
-    return fn, e, t, Access(e, root, pointer(e, t.table), t.lane)
+    return fn, e, t, t.access(e)
 
 
 @contextmanager

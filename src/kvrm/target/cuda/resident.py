@@ -25,7 +25,7 @@ from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, pointer
 from kvrm.target.cuda.layout import ANSWER_WORDS, ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
 from kvrm.target.cuda.memory import local_words, slow_function
 from kvrm.target.cuda.ranges import SOME_FIXED
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
 NUMBERS = {row.name: number for number, row in TABLE.items()}
 """Of system calls, by name."""

@@ -29,7 +29,7 @@ from kvrm.target.cuda.abi import (
     shared,
 )
 from kvrm.target.cuda.inline import Classifier
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
 ALL_LANES = ir.Constant(I32, (1 << 32) - 1)
 
