@@ -20,6 +20,7 @@ from kvrm.linux.calls import (
     memory,
     numa,
     paths,
+    pidfd,
     polling,
     prctl,
     privileged,
@@ -298,10 +299,13 @@ _ROWS: Final = [
         "in_fd:i in_offset:p out_fd:i out_offset:p count:n flags:x",
     ),
     _row(291, "statx", paths.statx, "dirfd:i path:s flags:x mask:x buffer:p"),
+    _row(424, "pidfd_send_signal", pidfd.pidfd_send_signal, "pidfd:i signal:i info:p flags:x"),
+    _row(434, "pidfd_open", pidfd.pidfd_open, "pid:i flags:x"),
     _row(435, "clone3", process.not_possible),
     _row(436, "close_range", descriptors.close_range, "first:u last:u flags:x"),
     _row(437, "openat2", descriptors.openat2, "dirfd:i path:s how:p size:n"),
     _row(441, "epoll_pwait2", events.epoll_pwait2, "epoll:i events:p most:i timeout:p mask:p size:n"),
+    _row(438, "pidfd_getfd", pidfd.pidfd_getfd, "pidfd:i fd:i flags:x"),
     _row(439, "faccessat2", paths.faccessat2, "dirfd:i path:s mode:o flags:x"),
 ]
 

@@ -1,5 +1,7 @@
 /* What a process asks about itself as about any other, and processes that do not exist. */
 #include "probe.h"
+#include <signal.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
@@ -8,6 +10,9 @@
 
 #define BAD ((void *)8)
 #define NOBODY 999999
+#define PIDFD_OPEN 434
+#define PIDFD_SEND_SIGNAL 424
+#define PIDFD_GETFD 438
 #define CALL(name, ...) ASK(#name " " #__VA_ARGS__, syscall(SYS_##name, __VA_ARGS__))
 
 static void memory(void) {
@@ -98,6 +103,46 @@ static void waiting(void) {
     CALL(waitid, 4, 0, &info, WEXITED, NULL);
 }
 
+static void descriptors_of_processes(void) {
+    int me = syscall(PIDFD_OPEN, getpid(), 0), other;
+    siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
+    sigset_t mask;
+    sigfillset(&mask);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    ASK("open", opened(syscall(PIDFD_OPEN, getpid(), 0)));
+    ASK("open without waiting", opened(syscall(PIDFD_OPEN, getpid(), O_NONBLOCK)));
+    ASK("open with another flag", syscall(PIDFD_OPEN, getpid(), 1));
+    ASK("open nobody", syscall(PIDFD_OPEN, NOBODY, 0));
+    ASK("open 0", syscall(PIDFD_OPEN, 0, 0));
+    ASK("open -1", syscall(PIDFD_OPEN, -1, 0));
+    ASK("open 1", opened(syscall(PIDFD_OPEN, 1, 0)));
+    TRY(fcntl(me, F_GETFD));
+    TRY(read(me, &info, 1));
+    TRY(write(me, &info, 1));
+    TRY(lseek(me, 0, SEEK_CUR));
+    ASK("nothing", syscall(PIDFD_SEND_SIGNAL, me, 0, NULL, 0));
+    ASK("a flag", syscall(PIDFD_SEND_SIGNAL, me, 0, NULL, 1 << 20));
+    ASK("not a process", syscall(PIDFD_SEND_SIGNAL, 0, 0, NULL, 0));
+    ASK("no descriptor", syscall(PIDFD_SEND_SIGNAL, 500, 0, NULL, 0));
+    ASK("no signal", syscall(PIDFD_SEND_SIGNAL, me, 65, NULL, 0));
+    ASK("no memory", syscall(PIDFD_SEND_SIGNAL, me, SIGUSR1, BAD, 0));
+    ASK("another signal", syscall(PIDFD_SEND_SIGNAL, me, SIGUSR2, &info, 0));
+    ASK("a signal", syscall(PIDFD_SEND_SIGNAL, me, SIGUSR1, NULL, 0));
+    struct timespec none = {0, 0};
+    ASK("it is there", sigtimedwait(&mask, &info, &none));
+    SAY("sent", "%d %d", info.si_code, info.si_pid == getpid());
+    info.si_signo = SIGUSR1, info.si_code = SI_QUEUE, info.si_value.sival_int = 77;
+    ASK("with a value", syscall(PIDFD_SEND_SIGNAL, me, SIGUSR1, &info, 0));
+    ASK("it is there", sigtimedwait(&mask, &info, &none));
+    SAY("queued", "%d %d", info.si_code, info.si_value.sival_int);
+    other = syscall(PIDFD_GETFD, me, 0, 0);
+    SAY("another descriptor", "%d %d", other > 2, fcntl(other, F_GETFD));
+    ASK("none there", syscall(PIDFD_GETFD, me, 500, 0));
+    ASK("a flag", syscall(PIDFD_GETFD, me, 0, 1));
+    ASK("not a process", syscall(PIDFD_GETFD, 0, 0, 0));
+    ASK("no descriptor", syscall(PIDFD_GETFD, 500, 0, 0));
+}
+
 static void numbers(void) {
     TRY(getpgid(NOBODY));
     TRY(getsid(NOBODY));
@@ -141,6 +186,7 @@ int main(void) {
     memory();
     comparing();
     waiting();
+    descriptors_of_processes();
     tracing();
     return 0;
 }

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.calls.pidfd import pid_of
 from kvrm.linux.calls.sched import INIT, require_process
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import IOVEC
@@ -141,6 +142,5 @@ def waitid(process: Process, kind: int, number: int, info: int, options: int, us
     if least is None or number < least:
         raise Failure(Errno.EINVAL)
     if kind == abi.P_PIDFD:
-        process.file(number)
-        raise Failure(Errno.EBADF)
+        pid_of(process, number)
     raise Failure(Errno.ECHILD)
