@@ -76,7 +76,7 @@ def test_named_source_files_exist(page: Path) -> None:
 
 
 def test_every_page_is_in_the_sites_navigation() -> None:
-    listed = re.findall(r"- (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE)
+    listed = re.findall(r"(\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 

@@ -73,6 +73,7 @@ PROBES = [
     Probe("clocks"),
     Probe("timers"),
     Probe("events"),
+    Probe("futexes"),
     Probe("epoll"),
 ]
 

@@ -102,6 +102,7 @@ class Process:
         self.personality = 0
         self.limits: dict[int, tuple[int, int]] = {}
         self.heap_start = self.heap_end = 0
+        self.robust_list = 0
         self.locks_future = False
         self.controls, self.scheduling = Controls(), Scheduling()
         self.memory_policy, self.barriers = NO_POLICY, 0

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kvrm.linux.timers import Timers
 
 _FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end locks_future name argv envp loaded "
-    "credentials refused controls scheduling memory_policy barriers".split()
+    "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
+    "loaded credentials refused controls scheduling memory_policy barriers".split()
 )
 
 

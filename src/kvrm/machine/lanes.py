@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from kvrm.machine.machine import Machine, MachineSnapshot
 
 MOST_AT_ONCE = 4096
-"""Fresh lanes that a thread takes at a time, at most."""
+"""Fresh lanes that a thread takes at a time, at most. Each time is a call from Python; but `cancel` and a
+last thread that is still busy are waited for by that many lanes."""
 DEFAULT_KEEP = ("x0", "stdout", "stderr")
 
 

@@ -46,7 +46,8 @@ from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
 
 WARM_PAGES = 256
-"""Pages that are undone by copying after each lane; with more, all are dropped."""
+"""Pages that are undone by copying after each lane; with more, all are dropped. A copy is paid for
+pages that the next lane does not touch, too; a dropped page costs another first write."""
 ENDS = {Reason.BRK: Stop.BRK, Reason.UNDEFINED: Stop.UNDEFINED, Reason.BREAKPOINT: Stop.BREAKPOINT}
 
 

@@ -19,10 +19,13 @@ PAGE_SHIFT: Final = 12
 PAGE: Final = 1 << PAGE_SHIFT
 """Bytes in a page of guest memory (the 4 KiB granule)."""
 
-_FIRST_CHUNK = 64
-_LARGEST_CHUNK = 4096
+_FIRST_CHUNK, _LARGEST_CHUNK = 64, 4096
+"""Pages that are allocated at a time: twice as many each time, so that a small guest costs little memory and
+a large one few calls."""
 _ARENA_PAGES = 1 << 18
+"""Pages of an arena, 1 GiB: only reserved, so its size costs address space and no memory."""
 _RELEASED = 64
+"""Pages that go back to the host together: each is a system call, which reuse in between saves."""
 MAP_NORESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
@@ -103,7 +106,17 @@ class PagePool:
     One thread takes pages; any thread may release them, at any moment.
     """
 
-    __slots__ = ("_arenas", "_chunks", "_end", "_free", "_lock", "_next", "_places", "_released", "_returned")
+    __slots__ = (
+        "_arenas",
+        "_chunks",
+        "_end",
+        "_free",
+        "_in_arenas",
+        "_lock",
+        "_next",
+        "_released",
+        "_returned",
+    )
 
     def __init__(self) -> None:
         self._chunks: list[mmap.mmap] = []
@@ -111,7 +124,7 @@ class PagePool:
         self._next = 0
         self._end = 0
         self._arenas: dict[int, tuple[mmap.mmap, int] | None] = {}
-        self._places: dict[int, int] = {}
+        self._in_arenas: dict[int, int] = {}
         self._released: set[int] = set()
         self._returned: deque[int] = deque()
         self._lock = Lock()
@@ -140,13 +153,13 @@ class PagePool:
 
     def _take(self, index: int) -> tuple[int, bool]:
         """The address of a page, and whether it is still zero."""
-        place = self._place(index)
-        if place is not None and place in self._released:
-            self._released.remove(place)
-            return place, False
-        if place is not None and place not in self._places:
-            self._places[place] = index
-            return place, True
+        own = self._own_address(index)
+        if own is not None and own in self._released:
+            self._released.remove(own)
+            return own, False
+        if own is not None and own not in self._in_arenas:
+            self._in_arenas[own] = index
+            return own, True
         if self._free:
             return self._free.pop(), False
         if self._next == self._end:
@@ -157,14 +170,14 @@ class PagePool:
     def _sort_returned(self) -> None:
         while self._returned:
             address = self._returned.popleft()
-            if address in self._places:
+            if address in self._in_arenas:
                 self._released.add(address)
             else:
                 self._free.append(address)
         if len(self._released) >= _RELEASED:
             self._give_back()
 
-    def _place(self, index: int) -> int | None:
+    def _own_address(self, index: int) -> int | None:
         """The page's own address in its arena, or None if the host had none."""
         group, within = divmod(index, _ARENA_PAGES)
         if group not in self._arenas:
@@ -174,7 +187,7 @@ class PagePool:
 
     def _give_back(self) -> None:
         for address in self._released:
-            mapping, start = self._arenas[self._places.pop(address) // _ARENA_PAGES] or (None, 0)
+            mapping, start = self._arenas[self._in_arenas.pop(address) // _ARENA_PAGES] or (None, 0)
             if mapping is not None:
                 mapping.madvise(mmap.MADV_DONTNEED, address - start, PAGE)
         self._released.clear()

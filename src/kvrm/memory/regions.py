@@ -123,7 +123,7 @@ class RegionList:
         return [region.part(start, end) for region in self._regions[slice(*self._span(start, end))]]
 
     def replace(self, start: int, end: int, new: Sequence[Region]) -> None:
-        """Put `new` (in order, within start..end) in the place of everything between `start` and `end`."""
+        """Replace everything between `start` and `end` by `new` (in order, within start..end)."""
         low, high = self._span(start, end)
         low, high = max(low - 1, 0), min(high + 1, len(self._regions))
         around = self._regions[low:high]

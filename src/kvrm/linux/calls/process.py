@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
-from kvrm.linux.layout import BILLION, WORD
+from kvrm.linux.layout import BILLION
 from kvrm.linux.outcome import Exited, Finish
-from kvrm.linux.waiting import wait_until
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -41,41 +40,6 @@ def sysinfo(process: Process, buffer: int) -> int:
     free = max(0, MEMORY_BYTES - process.memory.private_bytes)
     process.memory.write(buffer, layout.sysinfo(process.uptime // BILLION, MEMORY_BYTES, free, 1))
     return 0
-
-
-def set_robust_list(process: Process, head: int, length: int) -> int:
-    """List of locks to release at the end: no other thread would see it."""
-    if length != 24:
-        raise Failure(Errno.EINVAL)
-    return 0
-
-
-def futex(
-    process: Process, address: int, operation: int, value: int, timeout: int, second: int, third: int
-) -> int:
-    """Wait on a word: nothing can wake the only thread, so a wait ends by its time limit or not at all."""
-    command = operation & ~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)
-    if address % 4:
-        raise Failure(Errno.EINVAL)
-    match command:
-        case abi.FUTEX_WAKE | abi.FUTEX_WAKE_BITSET | abi.FUTEX_REQUEUE:
-            return 0
-        case abi.FUTEX_CMP_REQUEUE:
-            if WORD.unpack(process.memory.read(address, 4))[0] != third:
-                raise Failure(Errno.EAGAIN)
-            return 0
-        case abi.FUTEX_WAIT | abi.FUTEX_WAIT_BITSET:
-            if WORD.unpack(process.memory.read(address, 4))[0] != value:
-                raise Failure(Errno.EAGAIN)
-        case _:
-            raise Failure(Errno.ENOSYS)
-    limit = None
-    if timeout:
-        limit = process.timespec(timeout) + process.uptime
-        if command == abi.FUTEX_WAIT_BITSET:
-            limit -= process.realtime if operation & abi.FUTEX_CLOCK_REALTIME else process.uptime
-    wait_until(process, limit, "a futex that no other thread can wake")
-    raise Failure(Errno.ETIMEDOUT)
 
 
 def nothing(process: Process) -> int:

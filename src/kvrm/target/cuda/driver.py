@@ -19,6 +19,7 @@ from kvrm.errors import KvrmError
 from kvrm.target.cuda.locked import LockedMemory
 
 LOG_BYTES = 1 << 14
+"""Of the PTX compiler's messages; it cuts off what is more."""
 
 
 class DeviceError(KvrmError):

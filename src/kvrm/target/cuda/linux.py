@@ -52,6 +52,8 @@ def _fixed(word: Fixed) -> Build:
 
 def _set_robust_list(c: Call) -> None:
     c.fail_if(c.e.not_(c.equal(c.x(1), 24)), Errno.EINVAL)
+    c.require_room_in_log()
+    c.log(NUMBERS["set_robust_list"], const(0))
     c.ret(0)
 
 
@@ -62,11 +64,13 @@ def _set_tid_address(c: Call) -> None:
 
 
 def _futex(c: Call) -> None:
-    command = c.e.and_(c.x(1, "u"), const(~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)))
+    """FUTEX_WAKE: one that processes share must be in memory."""
+    operation = c.x(1, "u")
+    c.refuse_unless(c.equal(c.e.and_(operation, const(~abi.FUTEX_PRIVATE)), abi.FUTEX_WAKE))
     c.fail_if(c.has(c.x(0), 3), Errno.EINVAL)
-    for known in (abi.FUTEX_WAKE, abi.FUTEX_WAKE_BITSET, abi.FUTEX_REQUEUE):
-        c.ret_if(c.equal(command, known), 0)
-    c.refuse()
+    c.ret_if(c.has(operation, abi.FUTEX_PRIVATE), 0)
+    c.read(c.x(0), 4, c.local(1))
+    c.ret(0)
 
 
 def _prlimit64(c: Call) -> None:

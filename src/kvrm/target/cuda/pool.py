@@ -6,9 +6,11 @@ from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.memory import SLAB_BYTES
 
 PART = 0.5
-"""The part of the free device memory that more slabs may take."""
+"""The part of the free device memory that more slabs may take: the rest is the caller's, for results and
+libraries that share the GPU."""
 FIRST = 4
-"""Slabs for each group of lanes to begin with."""
+"""Slabs for each group of lanes to begin with: stack, heap and data of a small program. A lane that finds the
+pool empty stops, and its launch is repeated once the host has allocated more."""
 
 
 class Pool:
