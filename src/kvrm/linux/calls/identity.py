@@ -134,7 +134,7 @@ def getpgid(process: Process, pid: int) -> int:
 
 
 def setpgid(process: Process, pid: int, group: int) -> int:
-    """Join a process group: there is only the own one."""
+    """Join a process group: there is no other."""
     group = group or pid or process.pid
     if group < 0:
         raise Failure(Errno.EINVAL)

@@ -52,7 +52,7 @@ def pidfd_send_signal(process: Process, pidfd: int, signal: int, info: int, flag
 
 
 def pidfd_getfd(process: Process, pidfd: int, fd: int, flags: int) -> int:
-    """A descriptor of an open file of another process, here of the own one."""
+    """A descriptor of an open file of a process, which is this one."""
     if flags:
         raise Failure(Errno.EINVAL)
     require_process(process, pid_of(process, pidfd), change=True)
