@@ -67,7 +67,6 @@ class Snapshot:
 
 
 def take(process: Process) -> Snapshot:
-    """The state of `process`."""
     fields = {name: getattr(process, name) for name in _FIELDS}
     fields["limits"] = process.limits.copy()
     seen = process.files, process.cwd, process.descriptors, process.mapped
@@ -83,7 +82,6 @@ def take(process: Process) -> Snapshot:
 
 
 def put_back(process: Process, snapshot: Snapshot) -> None:
-    """Set the state of `process`."""
     for name, value in snapshot.fields.items():
         setattr(process, name, value)
     process.limits = snapshot.fields["limits"].copy()
