@@ -49,6 +49,8 @@ PROBES = [
     Probe("limits"),
     Probe("memory"),
     Probe("prctl"),
+    Probe("privileges"),
+    Probe("processes"),
     Probe("scheduling"),
     Probe("paths"),
     Probe(

@@ -62,6 +62,7 @@ STATES: dict[str, tuple[Callable[[Guest], int], Read]] = {
         calling("set_mempolicy", 2, struct.pack("<Q", 1), 64),
         bytes_of(4, "get_mempolicy", BUFFER, 0, 0, 0, 0),
     ),
+    "personality": (calling("personality", 0x40000), calling("personality", 0xFFFFFFFF)),
     "barriers": (calling("membarrier", 16, 0, 0), calling("membarrier", 8, 0, 0)),
 }
 every_state = pytest.mark.parametrize("name", STATES)

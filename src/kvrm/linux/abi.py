@@ -357,6 +357,24 @@ IOPRIO_CLASS_RT: Final = 1
 IOPRIO_CLASS_BE: Final = 2
 IOPRIO_CLASS_IDLE: Final = 3
 
+# linux/sched.h: what unshare knows, and what of it is a name space
+CLONE_UNSHARED: Final = 0x7E07_0F80
+CLONE_NAMESPACES: Final = 0x7E02_0080
+
+# linux/kcmp.h, linux/ptrace.h, linux/wait.h
+KCMP_FILE: Final = 0
+KCMP_SYSVSEM: Final = 6
+PTRACE_TRACEME: Final = 0
+PTRACE_ATTACH: Final = 16
+PTRACE_SEIZE: Final = 0x4206
+WAIT_STATES: Final = 0xE
+WAIT4_OPTIONS: Final = 0xE000_000B
+WAITID_OPTIONS: Final = 0xE100_000F
+P_ALL: Final = 0
+P_PID: Final = 1
+P_PGID: Final = 2
+P_PIDFD: Final = 3
+
 # linux/mempolicy.h
 MPOL_DEFAULT: Final = 0
 MPOL_PREFERRED: Final = 1
@@ -381,6 +399,7 @@ MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: Final = 64
 MEMBARRIER_ALL: Final = 0x7F
 """All commands but those for restartable sequences, which there are none of."""
 
+SYNC_FILE_RANGE_FLAGS: Final = 7
 GRND_FLAGS: Final = 7
 
 # linux/magic.h

@@ -37,7 +37,7 @@ _USED: Final = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What prctl sets. `clear_tid` is the address that set_tid_address gave.
+    """What prctl sets. `clear_tid` is the address that set_tid_address gave; `traced`: ptrace was asked to.
 
     A process that has no parent, no thread, no child and no capabilities is not changed by any of it.
     """
@@ -52,6 +52,7 @@ class Controls:
     mce_kill: int = abi.PR_MCE_KILL_DEFAULT
     tagged_addresses: int = 0
     clear_tid: int = 0
+    traced: bool = False
 
 
 def set_tid_address(process: Process, pointer: int) -> int:
