@@ -66,14 +66,15 @@ class Snapshot:
     """As `Process.due`."""
 
 
-def take(process: Process) -> Snapshot:
+def take(process: Process, last: bool = False) -> Snapshot:
+    """The state of `process`; `last`: it is put back before it is used again, so its files need no copy."""
     fields = {name: getattr(process, name) for name in _FIELDS}
     fields["limits"] = process.limits.copy()
     seen = process.files, process.cwd, process.descriptors, process.mapped
     view = _View(*seen, process.timers, process.signals)
     return Snapshot(
         fields=fields,
-        view=view.copy(),
+        view=view if last else view.copy(),
         random=process.random.getstate(),
         stdout=bytes(process.stdout),
         stderr=bytes(process.stderr),
@@ -81,11 +82,12 @@ def take(process: Process) -> Snapshot:
     )
 
 
-def put_back(process: Process, snapshot: Snapshot) -> None:
+def put_back(process: Process, snapshot: Snapshot, last: bool = False) -> None:
+    """Set the state of `process`; `last`: the snapshot is not used again, so its files need no copy."""
     for name, value in snapshot.fields.items():
         setattr(process, name, value)
     process.limits = snapshot.fields["limits"].copy()
-    view = snapshot.view.copy()
+    view = snapshot.view if last else snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
     process.mapped, process.timers, process.signals = dict(view.mapped), view.timers, view.signals
     process.random.setstate(snapshot.random)
