@@ -52,6 +52,7 @@ PROBES = [
     Probe("privileges"),
     Probe("processes"),
     Probe("scheduling"),
+    Probe("seccomp"),
     Probe("paths"),
     Probe(
         "paths",

@@ -298,6 +298,7 @@ PR_SET_TIMING: Final = 14
 PR_SET_NAME: Final = 15
 PR_GET_NAME: Final = 16
 PR_GET_SECCOMP: Final = 21
+PR_SET_SECCOMP: Final = 22
 PR_CAPBSET_READ: Final = 23
 PR_CAPBSET_DROP: Final = 24
 PR_GET_SECUREBITS: Final = 27
@@ -374,6 +375,27 @@ P_ALL: Final = 0
 P_PID: Final = 1
 P_PGID: Final = 2
 P_PIDFD: Final = 3
+
+# linux/seccomp.h
+SECCOMP_MODE_DISABLED: Final = 0
+SECCOMP_MODE_STRICT: Final = 1
+SECCOMP_MODE_FILTER: Final = 2
+SECCOMP_SET_MODE_STRICT: Final = 0
+SECCOMP_SET_MODE_FILTER: Final = 1
+SECCOMP_GET_ACTION_AVAIL: Final = 2
+SECCOMP_GET_NOTIF_SIZES: Final = 3
+SECCOMP_FILTER_FLAGS: Final = 0x7
+"""TSYNC, LOG and SPEC_ALLOW, which make no difference to one thread."""
+SECCOMP_RET_KILL_PROCESS: Final = 0x8000_0000
+SECCOMP_RET_KILL_THREAD: Final = 0
+SECCOMP_RET_TRAP: Final = 0x0003_0000
+SECCOMP_RET_ERRNO: Final = 0x0005_0000
+SECCOMP_RET_TRACE: Final = 0x7FF0_0000
+SECCOMP_RET_LOG: Final = 0x7FFC_0000
+SECCOMP_RET_ALLOW: Final = 0x7FFF_0000
+SECCOMP_STRICT_CALLS: Final = frozenset({NR_READ, 64, 93, 139})
+"""read, write, exit and rt_sigreturn."""
+MAX_ERRNO: Final = 4095
 
 # linux/mempolicy.h
 MPOL_DEFAULT: Final = 0

@@ -20,6 +20,7 @@ from kvrm.linux.ahead import Ahead
 from kvrm.linux.calls.numa import NO_POLICY
 from kvrm.linux.calls.prctl import Controls
 from kvrm.linux.calls.sched import Scheduling
+from kvrm.linux.calls.seccomp import Seccomp, refused
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
@@ -108,6 +109,7 @@ class Process:
         self.locks_future = False
         self.controls, self.scheduling = Controls(), Scheduling()
         self.memory_policy, self.barriers = NO_POLICY, 0
+        self.seccomp = Seccomp()
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
@@ -212,6 +214,8 @@ class Process:
         return None
 
     def _call(self, call: Syscall | None, number: int, words: Any) -> int:
+        if self.seccomp and (result := refused(self, number, words)) is not None:
+            return result
         if call is None:
             return self._refuse(call_name(number))
         try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = (
     "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
-    "loaded credentials refused controls scheduling memory_policy barriers".split()
+    "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
 
