@@ -49,7 +49,10 @@ PROBES = [
     Probe("limits"),
     Probe("memory"),
     Probe("prctl"),
+    Probe("privileges"),
+    Probe("processes"),
     Probe("scheduling"),
+    Probe("seccomp"),
     Probe("paths"),
     Probe(
         "paths",

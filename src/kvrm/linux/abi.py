@@ -365,6 +365,7 @@ PR_SET_TIMING: Final = 14
 PR_SET_NAME: Final = 15
 PR_GET_NAME: Final = 16
 PR_GET_SECCOMP: Final = 21
+PR_SET_SECCOMP: Final = 22
 PR_CAPBSET_READ: Final = 23
 PR_CAPBSET_DROP: Final = 24
 PR_GET_SECUREBITS: Final = 27
@@ -424,6 +425,45 @@ IOPRIO_CLASS_RT: Final = 1
 IOPRIO_CLASS_BE: Final = 2
 IOPRIO_CLASS_IDLE: Final = 3
 
+# linux/sched.h: what unshare knows, and what of it is a name space
+CLONE_UNSHARED: Final = 0x7E07_0F80
+CLONE_NAMESPACES: Final = 0x7E02_0080
+
+# linux/kcmp.h, linux/ptrace.h, linux/wait.h
+KCMP_FILE: Final = 0
+KCMP_SYSVSEM: Final = 6
+PTRACE_TRACEME: Final = 0
+PTRACE_ATTACH: Final = 16
+PTRACE_SEIZE: Final = 0x4206
+WAIT_STATES: Final = 0xE
+WAIT4_OPTIONS: Final = 0xE000_000B
+WAITID_OPTIONS: Final = 0xE100_000F
+P_ALL: Final = 0
+P_PID: Final = 1
+P_PGID: Final = 2
+P_PIDFD: Final = 3
+
+# linux/seccomp.h
+SECCOMP_MODE_DISABLED: Final = 0
+SECCOMP_MODE_STRICT: Final = 1
+SECCOMP_MODE_FILTER: Final = 2
+SECCOMP_SET_MODE_STRICT: Final = 0
+SECCOMP_SET_MODE_FILTER: Final = 1
+SECCOMP_GET_ACTION_AVAIL: Final = 2
+SECCOMP_GET_NOTIF_SIZES: Final = 3
+SECCOMP_FILTER_FLAGS: Final = 0x7
+"""TSYNC, LOG and SPEC_ALLOW, which make no difference to one thread."""
+SECCOMP_RET_KILL_PROCESS: Final = 0x8000_0000
+SECCOMP_RET_KILL_THREAD: Final = 0
+SECCOMP_RET_TRAP: Final = 0x0003_0000
+SECCOMP_RET_ERRNO: Final = 0x0005_0000
+SECCOMP_RET_TRACE: Final = 0x7FF0_0000
+SECCOMP_RET_LOG: Final = 0x7FFC_0000
+SECCOMP_RET_ALLOW: Final = 0x7FFF_0000
+SECCOMP_STRICT_CALLS: Final = frozenset({NR_READ, 64, 93, 139})
+"""read, write, exit and rt_sigreturn."""
+MAX_ERRNO: Final = 4095
+
 # linux/mempolicy.h
 MPOL_DEFAULT: Final = 0
 MPOL_PREFERRED: Final = 1
@@ -448,6 +488,7 @@ MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: Final = 64
 MEMBARRIER_ALL: Final = 0x7F
 """All commands but those for restartable sequences, which there are none of."""
 
+SYNC_FILE_RANGE_FLAGS: Final = 7
 GRND_FLAGS: Final = 7
 
 # linux/magic.h

@@ -48,7 +48,6 @@ class Pending:
     queue: list[Info] = field(default_factory=list)
 
     def copy(self) -> Pending:
-        """An independent copy."""
         return Pending(self.mask, self.queue.copy())
 
     def add(self, info: Info, room: bool) -> bool:

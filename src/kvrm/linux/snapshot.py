@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = (
     "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
-    "loaded credentials refused controls scheduling memory_policy barriers".split()
+    "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
 _LINKED: Final = ("timers", "signals", "ipc")
@@ -66,15 +66,15 @@ class Snapshot:
     """As `Process.due`."""
 
 
-def take(process: Process) -> Snapshot:
-    """The state of `process`."""
+def take(process: Process, last: bool = False) -> Snapshot:
+    """The state of `process`; `last`: it is put back before it is used again, so its files need no copy."""
     fields = {name: getattr(process, name) for name in _FIELDS}
     fields["limits"] = process.limits.copy()
     linked = {name: getattr(process, name) for name in _LINKED}
     view = _View(process.files, process.cwd, process.descriptors, process.mapped, linked)
     return Snapshot(
         fields=fields,
-        view=view.copy(),
+        view=view if last else view.copy(),
         random=process.random.getstate(),
         stdout=bytes(process.stdout),
         stderr=bytes(process.stderr),
@@ -82,12 +82,12 @@ def take(process: Process) -> Snapshot:
     )
 
 
-def put_back(process: Process, snapshot: Snapshot) -> None:
-    """Set the state of `process`."""
+def put_back(process: Process, snapshot: Snapshot, last: bool = False) -> None:
+    """Set the state of `process`; `last`: the snapshot is not used again, so its files need no copy."""
     for name, value in snapshot.fields.items():
         setattr(process, name, value)
     process.limits = snapshot.fields["limits"].copy()
-    view = snapshot.view.copy()
+    view = snapshot.view if last else snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
     process.mapped = dict(view.mapped)
     for name, thing in view.linked.items():

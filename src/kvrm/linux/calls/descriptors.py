@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
@@ -202,6 +203,26 @@ def fallocate(process: Process, fd: int, mode: int, offset: int, size: int) -> i
 def fsync(process: Process, fd: int) -> int:
     """Wait until what was written is stored."""
     process.file(fd).sync()
+    return 0
+
+
+def readahead(process: Process, fd: int, offset: int, count: int) -> int:
+    """Read a file ahead: nothing to do."""
+    file = process.file(fd)
+    if not file.readable:
+        raise Failure(Errno.EBADF)
+    if not stat.S_ISREG(file.stat().mode):
+        raise Failure(Errno.EINVAL)
+    return 0
+
+
+def sync_file_range(process: Process, fd: int, offset: int, size: int, flags: int) -> int:
+    """Have a part of a file written to its disk: it is in memory, or the host's."""
+    mode = process.file(fd).stat().mode
+    if flags & ~abi.SYNC_FILE_RANGE_FLAGS or offset < 0 or not offset <= offset + size < 1 << 63:
+        raise Failure(Errno.EINVAL)
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise Failure(Errno.ESPIPE)
     return 0
 
 

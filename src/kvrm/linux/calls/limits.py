@@ -35,7 +35,7 @@ def setrlimit(process: Process, resource: int, pointer: int) -> int:
 
 
 def prlimit64(process: Process, pid: int, resource: int, new: int, old: int) -> int:
-    """Get and set a resource limit of the own process."""
+    """Get and set a resource limit of this process."""
     wanted = _read(process, new) if new else None
     require_process(process, pid, change=True)
     _require(resource)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.calls.seccomp import add_filter, set_strict
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import DOUBLEWORD, WORD
 
@@ -37,7 +38,7 @@ _USED: Final = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What prctl sets. `clear_tid` is the address that set_tid_address gave.
+    """What prctl sets. `clear_tid` is the address that set_tid_address gave; `traced`: ptrace was asked to.
 
     A process that has no parent, no thread, no child and no capabilities is not changed by any of it.
     """
@@ -52,6 +53,7 @@ class Controls:
     mce_kill: int = abi.PR_MCE_KILL_DEFAULT
     tagged_addresses: int = 0
     clear_tid: int = 0
+    traced: bool = False
 
 
 def set_tid_address(process: Process, pointer: int) -> int:
@@ -96,7 +98,13 @@ def prctl(process: Process, option: int, first: int, second: int, third: int, fo
             return _speculation(option, first)
         case abi.PR_CAPBSET_READ | abi.PR_CAPBSET_DROP | abi.PR_CAP_AMBIENT:
             return _capabilities(option, first, second, third | fourth)
-        case abi.PR_GET_SECCOMP | abi.PR_GET_TIMING:
+        case abi.PR_GET_SECCOMP:
+            return process.seccomp.mode
+        case abi.PR_SET_SECCOMP if first == abi.SECCOMP_MODE_STRICT:
+            return set_strict(process)
+        case abi.PR_SET_SECCOMP if first == abi.SECCOMP_MODE_FILTER:
+            return add_filter(process, second)
+        case abi.PR_GET_TIMING:
             return 0
         case abi.PR_TASK_PERF_EVENTS_DISABLE | abi.PR_TASK_PERF_EVENTS_ENABLE:
             return 0

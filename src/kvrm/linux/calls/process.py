@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
-from kvrm.linux.layout import BILLION, WORD
+from kvrm.linux.layout import BILLION
 from kvrm.linux.outcome import Exited, Finish
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_PARENT: Final = 1
 UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", "(none)")
 _RANDOM_BLOCK: Final = 1 << 20
 _KEEP: Final = 0xFFFFFFFF
@@ -22,105 +21,6 @@ _KEEP: Final = 0xFFFFFFFF
 def exit_group(process: Process, status: int) -> int:
     """End the process."""
     raise Finish(Exited(status & 0xFF))
-
-
-def getpid(process: Process) -> int:
-    """Process number: always the same."""
-    return process.pid
-
-
-def getppid(process: Process) -> int:
-    """Number of the parent process: 1."""
-    return _PARENT
-
-
-def getuid(process: Process) -> int:
-    """User: the host's."""
-    return process.credentials.uid
-
-
-def getgid(process: Process) -> int:
-    """Group: the host's."""
-    return process.credentials.gid
-
-
-def getresuid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Real, effective and saved user."""
-    for pointer in (real, effective, saved):
-        process.memory.write(pointer, WORD.pack(process.credentials.uid))
-    return 0
-
-
-def getresgid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Real, effective and saved group."""
-    for pointer in (real, effective, saved):
-        process.memory.write(pointer, WORD.pack(process.credentials.gid))
-    return 0
-
-
-def getgroups(process: Process, size: int, pointer: int) -> int:
-    """Supplementary groups: the host's."""
-    groups = sorted(process.credentials.groups)
-    if size < 0 or 0 < size < len(groups):
-        raise Failure(Errno.EINVAL)
-    if size:
-        process.memory.write(pointer, b"".join(map(WORD.pack, groups)))
-    return len(groups)
-
-
-def setuid(process: Process, uid: int) -> int:
-    """Become the user that the process is; no other."""
-    return _same(uid, process.credentials.uid)
-
-
-def setgid(process: Process, gid: int) -> int:
-    """Become the group that the process is; no other."""
-    return _same(gid, process.credentials.gid)
-
-
-def setreuid(process: Process, real: int, effective: int) -> int:
-    """Become the user that the process is; no other."""
-    return _same(real, process.credentials.uid) or _same(effective, process.credentials.uid)
-
-
-def setregid(process: Process, real: int, effective: int) -> int:
-    """Become the group that the process is; no other."""
-    return _same(real, process.credentials.gid) or _same(effective, process.credentials.gid)
-
-
-def setresuid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Become the user that the process is; no other."""
-    return setreuid(process, real, effective) or _same(saved, process.credentials.uid)
-
-
-def setresgid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Become the group that the process is; no other."""
-    return setregid(process, real, effective) or _same(saved, process.credentials.gid)
-
-
-def _same(wanted: int, own: int) -> int:
-    if wanted not in (own, _KEEP):
-        raise Failure(Errno.EPERM)
-    return 0
-
-
-def getpgid(process: Process, pid: int) -> int:
-    """Process group: the process leads its own."""
-    _own(process, pid)
-    return process.pid
-
-
-def setpgid(process: Process, pid: int, group: int) -> int:
-    """Join a process group: there is only the own one."""
-    _own(process, pid)
-    if group not in (0, process.pid):
-        raise Failure(Errno.EINVAL if group < 0 else Errno.EPERM)
-    return 0
-
-
-def setsid(process: Process) -> int:
-    """A group leader cannot start a session."""
-    raise Failure(Errno.EPERM)
 
 
 def umask(process: Process, mask: int) -> int:
@@ -176,21 +76,6 @@ def not_a_socket(process: Process, fd: int) -> int:
     raise Failure(Errno.ENOTSOCK)
 
 
-def no_child(process: Process) -> int:
-    """There are no child processes."""
-    raise Failure(Errno.ECHILD)
-
-
 def not_possible(process: Process) -> int:
     """Processes and threads are not supported yet."""
     raise Failure(Errno.ENOSYS)
-
-
-def not_permitted(process: Process) -> int:
-    """Not permitted."""
-    raise Failure(Errno.EPERM)
-
-
-def _own(process: Process, pid: int) -> None:
-    if pid not in (0, process.pid):
-        raise Failure(Errno.ESRCH)

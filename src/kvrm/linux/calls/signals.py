@@ -20,7 +20,7 @@ _NO_SENDER: Final = "a signal that nothing sends"
 
 
 def kill(process: Process, pid: int, signal: int) -> int:
-    """Send a signal to the own process or group; there is no other."""
+    """Send a signal to this process or group; there is no other."""
     if pid == 1:
         raise Failure(Errno.EPERM)
     if pid not in (0, process.pid, -process.pid):
@@ -29,18 +29,18 @@ def kill(process: Process, pid: int, signal: int) -> int:
 
 
 def tkill(process: Process, tid: int, signal: int) -> int:
-    """Send a signal to the own thread."""
+    """Send a signal to this thread."""
     return tgkill(process, process.pid, tid, signal)
 
 
 def tgkill(process: Process, pid: int, tid: int, signal: int) -> int:
-    """Send a signal to the own thread."""
+    """Send a signal to this thread."""
     _own_thread(process, pid, tid)
     return _send(process, signal, abi.SI_TKILL, shared=False)
 
 
 def rt_sigqueueinfo(process: Process, pid: int, signal: int, info: int) -> int:
-    """Send a signal to the own process, with a value."""
+    """Send a signal to this process, with a value."""
     told = _told(process, signal, info)
     if pid != process.pid:
         raise Failure(Errno.EPERM if told.code >= 0 or told.code == abi.SI_TKILL else Errno.ESRCH)
@@ -48,7 +48,7 @@ def rt_sigqueueinfo(process: Process, pid: int, signal: int, info: int) -> int:
 
 
 def rt_tgsigqueueinfo(process: Process, pid: int, tid: int, signal: int, info: int) -> int:
-    """Send a signal to the own thread, with a value."""
+    """Send a signal to this thread, with a value."""
     told = _told(process, signal, info)
     _own_thread(process, pid, tid)
     return _send_told(process, told, shared=False)

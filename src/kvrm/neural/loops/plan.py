@@ -48,10 +48,13 @@ TERM_ROW = WORD * 5
 BLOCK = 64
 """Bytes of a pattern that is stored at once."""
 LONGEST_PERIOD = 512
+"""Bytes: two periods fit the buffer of a site; fills that repeat less often go store by store."""
 WORTH, LOOK = 48, 12
 """What a skip costs, and an entry without one, in instructions that are executed."""
 CREDIT_AT_FIRST = 128 * LOOK
 LARGEST_CREDIT = 64 * CREDIT_AT_FIRST
+"""Instructions that a site may cost more than it spares before it rests: a few entries in vain must not end
+it, and a long time in which it paid must not keep it for ever."""
 
 
 def _library(name: str) -> int:

@@ -1,4 +1,4 @@
-"""What policies see of functions: instructions, without what a linker or the place of the code decides.
+"""What policies see of functions: instructions, without what a linker or the address of the code decides.
 
 Masked are the distances of all branches, ADR, ADRP and literal loads, and the low twelve bits of addresses:
 immediates of ADD and of loads and stores whose base register was last written, in the order of memory, by

@@ -181,7 +181,7 @@ class DeviceProcess:
         """Where each lane's part of a buffer begins."""
         return np.uint64(buffer.address) + np.uint64(size) * np.arange(len(self._starts), dtype=np.uint64)
 
-    def replay(self, job: Job, left: Leaver, pc: int) -> tuple[Snapshot, bytes | None]:
+    def replay(self, job: Job, left: Leaver, pc: int) -> tuple[Snapshot, bytes | None, bool]:
         """What a worker needs to go on with a lane; `memory` is then mapped as the lane has it."""
         stdin = None
         if job.stdin is not None:
