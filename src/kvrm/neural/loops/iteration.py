@@ -129,6 +129,10 @@ class Symbolic(Context):
         """It may fault."""
         raise Unsuitable("an access that must be aligned")
 
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        if int(r) == 31:
+            raise Unsuitable("an access that begins with SP, which must be aligned")
+
     def read_system(self, register: System) -> Bits:
         raise Unsuitable("a system register")
 
