@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
+from kvrm.arguments import encoded
 from kvrm.debug.switches import trace_switch
-from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
@@ -116,10 +118,10 @@ class Process:
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
-        self.argv: list[bytes] = [self._program.name, *_strings(args)]
-        self.envp: list[bytes] = _strings(
-            _encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()
-        )
+        self.argv: list[bytes] = [self._program.name, *(encoded("args", text) for text in args)]
+        self.envp: list[bytes] = [
+            encoded("env", key) + b"=" + encoded("env", value) for key, value in (env or {}).items()
+        ]
         self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
         streams = [
@@ -165,7 +167,7 @@ class Process:
 
     def arguments(self, args: Sequence[Text]) -> list[bytes]:
         """What argv is with these arguments. UsageError or ProgramError if the program cannot have them."""
-        argv = [self._program.name, *_strings(args)]
+        argv = [self._program.name, *(encoded("args", text) for text in args)]
         require_room(argv, self.envp, self.program_path)
         return argv
 
@@ -282,6 +284,11 @@ class Process:
         """Absolute path of the program, as /proc/self/exe shows it."""
         return self._program.path
 
+    @cached_property
+    def program_digest(self) -> str:
+        """What tells the program's file from others."""
+        return blake2b(self._program.data, digest_size=16).hexdigest()
+
     @property
     def program_node(self) -> Node:
         """The program's own file."""
@@ -353,17 +360,6 @@ class Process:
         from kvrm.linux.snapshot import put_back
 
         put_back(self, snapshot)
-
-
-def _strings(texts: Iterable[Text]) -> list[bytes]:
-    strings = [_encoded(text) for text in texts]
-    if any(b"\0" in text for text in strings):
-        raise UsageError("arguments and environment cannot contain zero bytes")
-    return strings
-
-
-def _encoded(text: Text) -> bytes:
-    return text if isinstance(text, bytes) else os.fsencode(text)
 
 
 _DISPENSABLE: Final = frozenset(["rseq"])

@@ -171,7 +171,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job) and not self._needs_the_cpu(job)
+            here = job.ended is None and not self._changes_code(job) and not self._needs_the_cpu(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
