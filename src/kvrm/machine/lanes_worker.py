@@ -65,7 +65,8 @@ class Job:
 
     `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
     start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
-    program has ended before, and every lane with it; no instruction is run.
+    program has ended before, and every lane with it; no instruction is run. `again`: lanes that were at a
+    breakpoint that is no more, and go on from there.
     """
 
     snapshot: MachineSnapshot
@@ -78,6 +79,7 @@ class Job:
     outputs: Outputs
     ended: Result | None
     kept: dict[int, Kept]
+    again: set[int]
     cancel: c_uint64
 
 
@@ -327,6 +329,9 @@ class Worker:
     def run_kept(self, lane: int) -> None:
         """Go on with a lane; in a pass, fresh ones come first."""
         job, machine, memory = self._job, self._machine, self._memory
+        if lane in job.again:
+            self._run_again(lane)
+            return
         kept = job.kept.pop(lane)
         memory.restore(job.snapshot.memory)
         memory.put_changes(kept.changes)
@@ -347,6 +352,19 @@ class Worker:
             outcome, shared = again, False
         self._put(lane, outcome, shared)
 
+    def _run_again(self, lane: int) -> None:
+        """Go on with a lane that stopped at a breakpoint, of which nothing but its results was kept.
+
+        It is run from its beginning, once more: keeping the state of every lane that arrives at a breakpoint
+        would cost far more than those few that go on.
+        """
+        job = self._job
+        self._reported = before = int(job.outputs.retired[lane]) + job.snapshot.retired
+        outcome = self._run_alone(lane, before, before + self._budget)
+        if outcome is not None:
+            job.again.discard(lane)
+            self._put(lane, outcome, shared=False)
+
     def _run_alone(self, lane: int, before: int, end: int) -> Fields | None:
         """Run a lane from its beginning to `end`, in memory that no other lane has used; None if cancelled.
 
@@ -361,7 +379,7 @@ class Worker:
         machine.breakpoints = set()
         self._run_fresh(lane, False, before)
         machine.breakpoints = breakpoints
-        return self._run_to(end)
+        return self._run_to(end) if machine.retired == before else None
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         if self._job.ended is not None:

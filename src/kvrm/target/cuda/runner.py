@@ -195,7 +195,7 @@ class CudaLanes(Lanes):
             if self._sites is not None and left and going:
                 self._sites.look(self._device.where())
         leaving, spent = self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
-        self.left_device = self._going = len(job.kept) + len(leaving)
+        self.left_device = self._going = len(job.kept) + len(job.again) + len(leaving)
         self._go_on_elsewhere(job, leaving, spent, plan.budget)
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
@@ -212,6 +212,18 @@ class CudaLanes(Lanes):
             for start, array in job.memory
             for region in job.snapshot.memory.regions
         )
+
+    def _release(self, job: Job) -> None:
+        """Those that are on the device just go on there."""
+        super()._release(job)
+        if self._of is job and job.again:
+            device().use()
+            lanes = np.array(sorted(job.again))
+            there = lanes[self._device.reasons()[lanes] == Reason.BREAKPOINT]
+            self._device.set_reason(there, Reason.BUDGET)
+            self._stops[there] = Stop.BUDGET.code
+            job.again.difference_update(there.tolist())
+            self._released -= len(there)
 
     # -- results ---------------------------------------------------------------------------------------------
     def _harvest(self, job: Job, unfinished: Stop) -> tuple[Numbers, Words]:
@@ -294,7 +306,10 @@ class CudaLanes(Lanes):
 
     def _go_on_elsewhere(self, job: Job, leaving: Numbers, spent: Words, budget: int) -> None:
         """Have the CPU go on with lanes that left in earlier runs, then with those that leave now."""
-        self._pass_kept(job, sorted(job.kept), budget)
+        if not (job.kept or job.again or len(leaving)):
+            return
+        job = self._on_host(job)
+        self._pass_kept(job, sorted(job.kept.keys() | job.again), budget)
         spent_by = dict(zip(leaving.tolist(), spent.tolist(), strict=True))
         for batch in batches(self._device, self._process, leaving) if spent_by else ():
             if self._cancel.value:
