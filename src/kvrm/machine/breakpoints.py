@@ -7,11 +7,11 @@ from typing import Any
 
 from kvrm.arguments import shown
 from kvrm.errors import UsageError
-from kvrm.memory.addresses import code_address
+from kvrm.memory.addresses import target
 
 
 class Breakpoints(set[int]):
-    """Addresses where a run stops before their instruction: multiples of 4, of 39 bits, mapped or not.
+    """Addresses where a run stops before their instruction: multiples of 4, without tags, mapped or not.
 
     What else is added, by whatever method, raises UsageError and leaves the set as it was. The engines rely
     on it: the predecoded slot of an address between two instructions would lie across those of both.
@@ -22,18 +22,18 @@ class Breakpoints(set[int]):
 
     def add(self, address: Any) -> None:
         """Stop at `address` too."""
-        super().add(code_address("a breakpoint", address))
+        super().add(target("a breakpoint", address))
 
     def remove(self, address: Any) -> None:
         """No longer stop at `address`. Raises UsageError if there is no breakpoint."""
-        at = code_address("a breakpoint", address)
+        at = target("a breakpoint", address)
         if at not in self:
             raise UsageError(f"no breakpoint at {at:#x}")
         super().remove(at)
 
     def discard(self, address: Any) -> None:
         """No longer stop at `address`, if a run would."""
-        super().discard(code_address("a breakpoint", address))
+        super().discard(target("a breakpoint", address))
 
     def update(self, *others: Iterable[Any]) -> None:
         """Stop at all these too."""
@@ -57,4 +57,4 @@ def _checked(addresses: Iterable[Any]) -> set[int]:
         return addresses
     if isinstance(addresses, str | bytes) or not isinstance(addresses, Iterable):
         raise UsageError(f"breakpoints are {shown(addresses)}; they take a set of addresses")
-    return {code_address("a breakpoint", address) for address in addresses}
+    return {target("a breakpoint", address) for address in addresses}

@@ -307,9 +307,10 @@ class Worker:
             self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
         else:
             self._places[:] = 0
-            memory, kept = self._memory, outcome["stop"] in GOES_ON
-            if kept or memory.remapped or memory.changed != self._warm or not self._native:
-                self._tidy()
+        # Even if it is where it was: a loop that got a page for one write may be refused the next.
+        memory, kept = self._memory, outcome["stop"] in GOES_ON
+        if kept or memory.remapped or memory.changed != self._warm or not self._native:
+            self._tidy()
 
     def _run_fresh(self, lane: int, entered: bool, end: int | None = None) -> Fields:
         machine, job, start = self._machine, self._job, self._job.snapshot.retired

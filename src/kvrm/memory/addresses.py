@@ -30,6 +30,14 @@ def code_address(name: str, value: Any) -> int:
     return number
 
 
+def target(name: str, value: Any) -> int:
+    """An address that a program can branch to: a multiple of 4, without its tag. Raises UsageError."""
+    number = integer(name, value, 0, (1 << 64) - 1)
+    if number % 4:
+        raise UsageError(f"{name} is {number:#x}; instructions are at multiples of 4")
+    return untagged(number)
+
+
 def span(name: str, start: Any, length: Any) -> tuple[int, int]:
     """The first address of a range, without its tag, and the one after the last. Raises UsageError."""
     first, count = integer(name, start), integer(f"the length at {name}", length, 0)
