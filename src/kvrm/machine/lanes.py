@@ -45,7 +45,8 @@ class Lanes(Runner[LaneResults]):
     results do not depend on their number.
 
     Nothing that a lane does reaches another: not memory, files, nor time. A lane that uses up its budget is
-    put aside, at the cost of the pages it wrote, and goes on in the next run.
+    put aside, at the cost of the pages it wrote, and goes on in the next run. One that stopped at a breakpoint
+    stays there while it is set; after that it goes on, at the cost of running it from its beginning again.
     """
 
     takes_device_arrays = False

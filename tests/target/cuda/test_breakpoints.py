@@ -1,4 +1,4 @@
-"""Lanes that left the device for the CPU: at breakpoints, and with what they began with still on the device."""
+"""Lanes that left the device for the CPU: at breakpoints, and with arrays that are still on the device."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class CudaLanes(Lanes):
         here = ~away if away.any() else None
         codes = _stops_by_reason(unfinished, program)
         leaving = np.flatnonzero(codes[reasons] == LEAVES)
-        before = out.retired[leaving]
+        before = out.retired.copy()
         retired, pcs = _room(out.retired, here is None), _room(out.pc, here is None)
         lanes.outcome(retired, pcs)
         retired -= np.uint64(job.snapshot.retired)
@@ -245,7 +245,7 @@ class CudaLanes(Lanes):
         calls = leaving[reasons[leaving] == Reason.SVC]
         retired[calls] -= np.uint64(1)
         pcs[calls] -= np.uint64(4)
-        self._stop_at_breakpoints(out, reasons, pcs)
+        self._stop_at_breakpoints((out.stop != Stop.FAULT.code) & (retired != before), reasons, pcs)
         stops = codes[reasons]
         stops[leaving] = unfinished.code
         out.stop = merged(here, stops, out.stop)
@@ -254,12 +254,15 @@ class CudaLanes(Lanes):
         self._fetch_endings(out, reasons)
         self._fetch_kept(out, here)
         self._fetch_streams(job, here, bool(len(leaving)))
-        return leaving, out.retired[leaving] - before
+        return leaving, (out.retired - before)[leaving]
 
-    def _stop_at_breakpoints(self, out: Outputs, reasons: Bytes, pcs: Words) -> None:
-        """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted."""
-        new = (reasons == FAULT) & (out.stop != Stop.FAULT.code)
-        if new.any() and (new := new & np.isin(pcs, [*self.breakpoints])).any():
+    def _stop_at_breakpoints(self, moved: npt.NDArray[np.bool_], reasons: Bytes, pcs: Words) -> None:
+        """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted.
+
+        Those that have not `moved` in this run began it there, so that they pass the breakpoint over.
+        """
+        new = (reasons == FAULT) & moved
+        if new.any() and (new := new & np.isin(pcs, np.array([*self.breakpoints], np.uint64))).any():
             at = np.flatnonzero(new)
             at = at[self._device.get(layout.KIND)[at] & np.uint64(AccessKind.FETCH) != 0]
             self._device.set_reason(at, Reason.BREAKPOINT)
