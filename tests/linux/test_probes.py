@@ -52,6 +52,7 @@ PROBES = [
     Probe("privileges"),
     Probe("processes"),
     Probe("scheduling"),
+    Probe("seccomp"),
     Probe("paths"),
     Probe(
         "paths",
@@ -74,6 +75,7 @@ PROBES = [
     Probe("timers"),
     Probe("events"),
     Probe("futexes"),
+    Probe("sysv"),
     Probe("epoll"),
 ]
 

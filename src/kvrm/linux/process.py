@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
+from kvrm.arguments import encoded
 from kvrm.debug.switches import trace_switch
-from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
 from kvrm.linux.calls.numa import NO_POLICY
 from kvrm.linux.calls.prctl import Controls
 from kvrm.linux.calls.sched import Scheduling
+from kvrm.linux.calls.seccomp import Seccomp, refused
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
@@ -33,6 +36,7 @@ from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
+from kvrm.linux.sysv import Ipc
 from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.memory import GuestFault, Image, Memory
@@ -106,18 +110,19 @@ class Process:
         self.locks_future = False
         self.controls, self.scheduling = Controls(), Scheduling()
         self.memory_policy, self.barriers = NO_POLICY, 0
+        self.seccomp = Seccomp()
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
-        self.timers = Timers()
+        self.timers, self.ipc = Timers(), Ipc()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
-        self.argv: list[bytes] = [self._program.name, *_strings(args)]
-        self.envp: list[bytes] = _strings(
-            _encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()
-        )
+        self.argv: list[bytes] = [self._program.name, *(encoded("args", text) for text in args)]
+        self.envp: list[bytes] = [
+            encoded("env", key) + b"=" + encoded("env", value) for key, value in (env or {}).items()
+        ]
         self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
         streams = [
@@ -163,7 +168,7 @@ class Process:
 
     def arguments(self, args: Sequence[Text]) -> list[bytes]:
         """What argv is with these arguments. UsageError or ProgramError if the program cannot have them."""
-        argv = [self._program.name, *_strings(args)]
+        argv = [self._program.name, *(encoded("args", text) for text in args)]
         require_room(argv, self.envp, self.program_path)
         return argv
 
@@ -210,6 +215,8 @@ class Process:
         return None
 
     def _call(self, call: Syscall | None, number: int, words: Any) -> int:
+        if self.seccomp and (result := refused(self, number, words)) is not None:
+            return result
         if call is None:
             return self._refuse(call_name(number))
         try:
@@ -277,6 +284,11 @@ class Process:
     def program_path(self) -> bytes:
         """Absolute path of the program, as /proc/self/exe shows it."""
         return self._program.path
+
+    @cached_property
+    def program_digest(self) -> str:
+        """What tells the program's file from others."""
+        return blake2b(self._program.data, digest_size=16).hexdigest()
 
     @property
     def program_node(self) -> Node:
@@ -349,17 +361,6 @@ class Process:
         from kvrm.linux.snapshot import put_back
 
         put_back(self, snapshot)
-
-
-def _strings(texts: Iterable[Text]) -> list[bytes]:
-    strings = [_encoded(text) for text in texts]
-    if any(b"\0" in text for text in strings):
-        raise UsageError("arguments and environment cannot contain zero bytes")
-    return strings
-
-
-def _encoded(text: Text) -> bytes:
-    return text if isinstance(text, bytes) else os.fsencode(text)
 
 
 _DISPENSABLE: Final = frozenset(["rseq"])

@@ -37,11 +37,12 @@ from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_inputs import STREAMS, Words
 from kvrm.machine.lanes_results import NOT_RUN, Outputs
 from kvrm.machine.lanes_table import LaneTable, pieces
-from kvrm.machine.machine import Machine, MachineSnapshot
-from kvrm.machine.result import STOPS, Stop
+from kvrm.machine.machine import Machine
+from kvrm.machine.result import STOPS, Result, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
-from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at
+from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.machine.texts import Texts
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
@@ -65,7 +66,8 @@ class Job:
     """What lanes were given when they began, and what they have brought so far; workers share it.
 
     `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
-    start addresses and arrays. `readable`: the guest may read all memory that is to be kept.
+    start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
+    program has ended before, and every lane with it; no instruction is run.
     """
 
     snapshot: MachineSnapshot
@@ -76,6 +78,7 @@ class Job:
     starts: set[int]
     readable: bool
     outputs: Outputs
+    ended: Result | None
     kept: dict[int, Kept]
     cancel: c_uint64
 
@@ -174,7 +177,7 @@ class Worker:
         machine.breakpoints = set(breakpoints)
         self._memory.restore(job.snapshot.memory)
         self._engine.run(0, machine.breakpoints)
-        plain = job.args is None and job.readable and not job.starts & breakpoints
+        plain = job.args is None and job.readable and job.ended is None and not job.starts & breakpoints
         # a timer's signal comes at a count of instructions at which only `Machine._run_to` stops
         plain &= machine._process is None or job.snapshot.process.due is None
         self._enters = self._native and plain
@@ -182,7 +185,7 @@ class Worker:
         if machine._process is None:
             self._ends[Reason.SVC] = Stop.SYSCALL
         regions = job.snapshot.memory.regions
-        if all(_is_code(regions.find(address), address) for address in breakpoints):
+        if all(_is_code(regions.find(address)) for address in breakpoints):
             # else a lane may branch to a breakpoint where nothing can be executed: it stops there
             self._ends[Reason.CODE] = Stop.FAULT
         codes = {reason: stop.code for reason, stop in self._ends.items()}
@@ -363,6 +366,8 @@ class Worker:
         return self._run_to(end)
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
+        if self._job.ended is not None:
+            return end_again(self._job.ended)
         outcome = self._machine._run_to(end, resumed)
         pc = self._machine.pc
         if outcome["stop"] is Stop.BUDGET and not self._last and pc in self._machine.breakpoints:
@@ -398,6 +403,5 @@ class Worker:
         return data
 
 
-def _is_code(region: Region | None, address: int) -> bool:
-    """Whether an address in a region can be that of an instruction."""
-    return region is not None and bool(region.prot & Prot.X) and not address & 3
+def _is_code(region: Region | None) -> bool:
+    return region is not None and bool(region.prot & Prot.X)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.calls.seccomp import add_filter, set_strict
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import DOUBLEWORD, WORD
 
@@ -97,7 +98,13 @@ def prctl(process: Process, option: int, first: int, second: int, third: int, fo
             return _speculation(option, first)
         case abi.PR_CAPBSET_READ | abi.PR_CAPBSET_DROP | abi.PR_CAP_AMBIENT:
             return _capabilities(option, first, second, third | fourth)
-        case abi.PR_GET_SECCOMP | abi.PR_GET_TIMING:
+        case abi.PR_GET_SECCOMP:
+            return process.seccomp.mode
+        case abi.PR_SET_SECCOMP if first == abi.SECCOMP_MODE_STRICT:
+            return set_strict(process)
+        case abi.PR_SET_SECCOMP if first == abi.SECCOMP_MODE_FILTER:
+            return add_filter(process, second)
+        case abi.PR_GET_TIMING:
             return 0
         case abi.PR_TASK_PERF_EVENTS_DISABLE | abi.PR_TASK_PERF_EVENTS_ENABLE:
             return 0

@@ -8,6 +8,8 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
+from kvrm.arguments import shown
+from kvrm.errors import UsageError
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
@@ -265,6 +267,10 @@ def output_stream(sink: BinaryIO | Closed | None, number: int) -> OpenFile | Non
 
 
 def _stream(stream: BinaryIO, flags: int, number: int) -> OpenFile:
+    name, method = ("stdin", "read") if flags == abi.O_RDONLY else (("stdout", "stderr")[number - 1], "write")
+    if not hasattr(stream, method):
+        kinds = "bytes, a binary file" if method == "read" else "a binary file"
+        raise UsageError(f"{name} is {shown(stream)}; it takes {kinds}, kvrm.CLOSED or None")
     try:
         fd = stream.fileno()
     except (AttributeError, OSError):

@@ -171,7 +171,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job) and not self._has_timers(job)
+            here = job.ended is None and not self._changes_code(job) and not self._needs_the_cpu(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
@@ -200,9 +200,10 @@ class CudaLanes(Lanes):
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
 
-    def _has_timers(self, job: Job) -> bool:
-        """Whether signals come to the lanes at counts of instructions, at which only the CPU stops."""
-        return self._machine._process is not None and job.snapshot.process.due is not None
+    def _needs_the_cpu(self, job: Job) -> bool:
+        """Whether signals come at counts of instructions, or a filter (seccomp) sees the lanes' calls."""
+        process = job.snapshot.process
+        return process is not None and (process.due is not None or bool(process.fields["seccomp"]))
 
     def _changes_code(self, job: Job) -> bool:
         """Whether lanes begin with code of their own."""
