@@ -76,6 +76,7 @@ PROBES = [
     Probe("events"),
     Probe("futexes"),
     Probe("sysv"),
+    Probe("mqueues"),
     Probe("epoll"),
 ]
 

@@ -209,6 +209,7 @@ SI_USER: Final = 0
 SI_KERNEL: Final = 0x80
 SI_QUEUE: Final = -1
 SI_TIMER: Final = -2
+SI_MESGQ: Final = -3
 SI_TKILL: Final = -6
 SI_DETHREAD: Final = -7
 SI_ASYNCNL: Final = -60

@@ -24,6 +24,7 @@ from kvrm.linux.calls.seccomp import Seccomp, refused
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.mqueue import QueueNames
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
@@ -114,7 +115,7 @@ class Process:
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
-        self.timers, self.ipc = Timers(), Ipc()
+        self.timers, self.ipc, self.mqueues = Timers(), Ipc(), QueueNames()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
