@@ -75,6 +75,8 @@ PROBES = [
     Probe("timers"),
     Probe("events"),
     Probe("futexes"),
+    Probe("sysv"),
+    Probe("mqueues"),
     Probe("epoll"),
 ]
 
