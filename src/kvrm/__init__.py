@@ -15,9 +15,11 @@ from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Fault, Progress, Result, Stop
 from kvrm.machine.texts import Texts
 from kvrm.memory import Memory, Prot
+from kvrm.streams import CLOSED
 
 __version__ = "0.1.0"
 __all__ = [
+    "CLOSED",
     "STOPS",
     "Fault",
     "HostError",

@@ -19,7 +19,7 @@ from places import GUESTS
 
 def kvrm(*arguments: str | Path, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "kvrm.cli", *map(str, arguments)],
+        [sys.executable, "-m", "kvrm", *map(str, arguments)],
         input=stdin,
         capture_output=True,
         env=os.environ | more,
@@ -304,7 +304,7 @@ def test_a_truncated_program_is_one_line(examples: Path, tmp_path: Path) -> None
 
 
 def test_a_closed_pipe_ends_quietly(examples: Path) -> None:
-    line = f"'{sys.executable}' -m kvrm.cli disasm '{examples / 'sha256'}' | head -n 1"
+    line = f"'{sys.executable}' -m kvrm disasm '{examples / 'sha256'}' | head -n 1"
     done = subprocess.run(["sh", "-c", line], capture_output=True, timeout=60)
     assert done.stderr == b""
 

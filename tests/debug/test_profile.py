@@ -194,7 +194,7 @@ def test_dumps_of_a_region_say_which(
 
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kvrm.cli", *map(str, arguments)]
+    line = [sys.executable, "-m", "kvrm", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, timeout=300)
 
 

@@ -8,10 +8,13 @@ import traceback
 from typing import Any
 
 from kvrm.cli.exits import Exit
+from kvrm.cli.standard import closed_streams
 
 
 def main() -> None:
     """Run the command line on `sys.argv` and exit; what goes wrong is one line on stderr and an exit code."""
+    closed_streams()  # before any other file is opened, which would get the number
+
     import typer
 
     from kvrm.cli.commands import app
@@ -21,6 +24,7 @@ def main() -> None:
     usage_error: Any = typer.BadParameter.__base__
     try:
         code = app(prog_name="kvrm", standalone_mode=False)
+        sys.stdout.flush()
     except usage_error as error:
         if message := error.format_message():  # empty where the help was printed instead
             _complain(f"{message} (see kvrm --help)")

@@ -37,9 +37,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from kvrm import __version__
-
-        print(f"kvrm {__version__}")
+        version()
         raise typer.Exit()
 
 
@@ -136,6 +134,23 @@ def demo() -> int:
     from kvrm.cli.demo import run_demo
 
     return run_demo()
+
+
+@app.command()
+def version() -> int:
+    """Print the version."""
+    from kvrm import __version__
+
+    print(f"kvrm {__version__}")
+    return 0
+
+
+@app.command()
+def doctor() -> int:
+    """Say what this machine offers to KVRM, and what is missing for what."""
+    from kvrm.cli.doctor import examine
+
+    return examine()
 
 
 @app.command()

@@ -41,6 +41,7 @@ class Image:
                 elf = ELFFile(file)
                 if elf["e_machine"] != "EM_AARCH64" or not elf.little_endian or elf.elfclass != 64:
                     raise kvrm.ProgramError(f"{path}: not a little-endian AArch64 program")
+                _require_inside(elf, path)
                 self.code = _sections(elf) or _segments(elf)
                 self.symbols = _symbols(elf)
         except OSError as error:
@@ -80,12 +81,38 @@ class Image:
         return f"{name}+{offset:#x}" if offset else name
 
 
+def _require_inside(elf: ELFFile, path: Path) -> None:
+    """ProgramError if a header says that more lies in the file than the file has.
+
+    The parser believes headers: it would ask for memory, or count symbols, until the host has no more.
+    """
+    tables = [
+        ("the section headers", elf["e_shoff"], elf.num_sections() * elf["e_shentsize"]),
+        ("the program headers", elf["e_phoff"], elf.num_segments() * elf["e_phentsize"]),
+    ]
+    for what, start, size in tables:
+        _require(what, start, size, elf, path)
+    for number in range(elf.num_sections()):
+        header = elf.get_section(number).header
+        if header["sh_type"] not in ("SHT_NOBITS", "SHT_NULL"):
+            _require(f"section {number}", header["sh_offset"], header["sh_size"], elf, path)
+    for number in range(elf.num_segments()):
+        header = elf.get_segment(number).header
+        _require(f"segment {number}", header["p_offset"], header["p_filesz"], elf, path)
+
+
+def _require(what: str, start: int, size: int, elf: ELFFile, path: Path) -> None:
+    if start + size > elf.stream_len:
+        raise kvrm.ProgramError(f"{path}: {what}, {size:#x} bytes at {start:#x}, are not all in the file")
+
+
 def _sections(elf: ELFFile) -> list[Code]:
     wanted = SH_FLAGS.SHF_ALLOC | SH_FLAGS.SHF_EXECINSTR
     return [
         Code(section.name, section["sh_addr"], section.data())
         for section in elf.iter_sections()
-        if section["sh_flags"] & wanted == wanted and section["sh_type"] == "SHT_PROGBITS"
+        if section["sh_flags"] & (wanted | SH_FLAGS.SHF_COMPRESSED) == wanted
+        and section["sh_type"] == "SHT_PROGBITS"
     ]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import kvrm
 from kvrm.cli.exits import Exit
+from kvrm.cli.standard import closed_streams
 from kvrm.isa.features import ALL, SETS
 
 
@@ -55,17 +56,21 @@ def run_guest(
     """Run `program` on this process' standard files, and complain of it if it did not exit."""
     # Python would see Ctrl-C only when the native code returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with (
-        open(0, "rb", buffering=0, closefd=False) as stdin,
-        open(1, "wb", buffering=0, closefd=False) as stdout,
-        open(2, "wb", buffering=0, closefd=False) as stderr,
-    ):
-        files: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
-        machine = make_machine(program, arguments, options, policies, **files)
-        result = machine.run(max_instructions=options.max_instructions)
-    if result.stop is not kvrm.Stop.EXIT:
-        print("kvrm:", result.message, file=sys.stderr)
+    machine = make_machine(program, arguments, options, policies, **standard_streams())
+    result = machine.run(max_instructions=options.max_instructions)
+    said = "" if result.stop is kvrm.Stop.EXIT else result.message
+    for line in filter(None, (said, result.hint)):
+        print("kvrm:", line, file=sys.stderr)
     return machine, result
+
+
+def standard_streams() -> dict[str, Any]:
+    """This process's standard files, unbuffered, as a machine takes them; those that are closed stay so."""
+    closed = closed_streams()
+    return {
+        name: kvrm.CLOSED if fd in closed else open(fd, mode, buffering=0, closefd=False)
+        for fd, (name, mode) in enumerate((("stdin", "rb"), ("stdout", "wb"), ("stderr", "wb")))
+    }
 
 
 def make_machine(

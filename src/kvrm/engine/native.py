@@ -135,9 +135,13 @@ def versioned(kind: str) -> Path:
     return cache.versioned_directory(kind, hashlib.blake2b(stamp, digest_size=12).hexdigest())
 
 
+def versions() -> tuple[str, str]:
+    """LLVM's version, and its name for the host's CPU."""
+    return ".".join(map(str, llvm.llvm_version_info)), llvm.get_host_cpu_name()
+
+
 @functools.cache
 def fingerprint() -> str:
     """What object code depends on besides its text: LLVM, the CPU, and the passes that this file runs."""
-    version = ".".join(map(str, llvm.llvm_version_info))
     passes = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8).hexdigest()
-    return f"{version} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {passes}"
+    return f"{versions()} {llvm.get_host_cpu_features().flatten()} {passes}"

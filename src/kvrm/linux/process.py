@@ -23,12 +23,14 @@ from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
 from kvrm.linux.layout import BILLION, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
+from kvrm.linux.names import name_of as call_name
 from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.memory import GuestFault, Memory
+from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.snapshot import Snapshot
@@ -78,9 +80,9 @@ class Process:
         program: Text | Path,
         args: Sequence[Text] = (),
         env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
-        stdin: bytes | BinaryIO | None = None,
-        stdout: BinaryIO | None = None,
-        stderr: BinaryIO | None = None,
+        stdin: bytes | BinaryIO | Closed | None = None,
+        stdout: BinaryIO | Closed | None = None,
+        stderr: BinaryIO | Closed | None = None,
         root: Path | str | None = None,
         rw: Path | str | None = None,
         cwd: Path | str | None = None,
@@ -99,6 +101,7 @@ class Process:
         self.heap_start = self.heap_end = 0
         self.random = Random(seed)
         self.signals = Signals()
+        self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
@@ -113,7 +116,9 @@ class Process:
             output_stream(stdout, 1),
             output_stream(stderr, 2),
         ]
-        self.descriptors = {number: Descriptor(stream) for number, stream in enumerate(streams)}
+        self.descriptors = {
+            number: Descriptor(stream) for number, stream in enumerate(streams) if stream is not None
+        }
         self.features = features
         topics, start = trace_switch()
         self._trace_from = start if "sys" in topics else None
@@ -168,7 +173,7 @@ class Process:
         traced = self._trace_from is not None and retired >= self._trace_from
         line = shown_call(self, call, number, words) if traced else ""
         try:
-            result = self._call(call, words)
+            result = self._call(call, number, words)
         except Finish as finish:
             if traced:
                 sys.stderr.write(f"{line} = ?\n")
@@ -178,19 +183,25 @@ class Process:
         words[0] = result & U64
         return None
 
-    def _call(self, call: Syscall | None, words: Any) -> int:
+    def _call(self, call: Syscall | None, number: int, words: Any) -> int:
         if call is None:
-            return -Errno.ENOSYS
+            return self._refuse(call_name(number))
         try:
             return call.handler(self, *call.decode(words))
         except Failure as failure:
-            return -failure.errno
+            return self._refuse(call.name) if failure.errno == Errno.ENOSYS else -failure.errno
         except GuestFault:
             return -Errno.EFAULT
         except OSError as error:
             return -(error.errno or Errno.EIO)
         except MemoryError:
             return -Errno.ENOMEM
+
+    def _refuse(self, name: str) -> int:
+        """ENOSYS, noted with the call's name for the one who asks why the program ended."""
+        if name not in self.refused and name not in _DISPENSABLE:
+            self.refused += (name,)
+        return -Errno.ENOSYS
 
     # Time
 
@@ -312,6 +323,8 @@ def _encoded(text: Text) -> bytes:
     return text if isinstance(text, bytes) else os.fsencode(text)
 
 
+_DISPENSABLE: Final = frozenset(["rseq"])
+"""Calls that C libraries make in every program and do without: no program ended badly for one of them."""
 _LIMITS: Final = {
     abi.RLIMIT_STACK: (STACK_SIZE, abi.RLIM_INFINITY),
     abi.RLIMIT_CORE: (0, abi.RLIM_INFINITY),

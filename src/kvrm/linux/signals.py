@@ -115,6 +115,11 @@ class Signals:
         """What happens on `signal`."""
         return self.actions.get(signal, Action())
 
+    def handler(self, signal: int) -> int:
+        """The address of the function that `signal` would call; 0 if there is none."""
+        handler = self.action(signal).handler
+        return 0 if handler in (abi.SIG_DFL, abi.SIG_IGN) else handler
+
     def ignored(self, signal: int) -> bool:
         """Whether nothing happens on `signal`."""
         handler = self.action(signal).handler

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials".split()
+    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials "
+    "refused".split()
 )
 
 

@@ -35,10 +35,12 @@ from kvrm.machine.stops import (
     breakpoint_at,
     explain,
     explain_end,
+    hint,
 )
 from kvrm.machine.texts import is_per_lane
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Snapshot
+from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.debug.profile import Profile
@@ -74,8 +76,9 @@ class Machine:
 
     With `program` (a path or the bytes of a static ELF file) it is a Linux process: `args` are the arguments
     after the program's name, `env` its environment (empty by default), `stdin` bytes or a file (None: empty),
-    `stdout` and `stderr` files (None: captured in the result). The guest sees its own program, the directory
-    `root` if given, and the current directory, read-only; its writes stay in memory, except below `rw`.
+    `stdout` and `stderr` files (None: captured in the result); each may be `kvrm.CLOSED`. The guest sees its
+    own program, the directory `root` if given, and the current directory, read-only; its writes stay in
+    memory, except below `rw`.
 
     Without a program it is bare: `write_memory`, set registers and pc, `run`; SVC stops it.
 
@@ -98,8 +101,8 @@ class Machine:
         args: Sequence[str | bytes] | Sequence[Sequence[str | bytes]] = (),
         env: Mapping[str, str] | None = None,
         stdin: Any = None,
-        stdout: BinaryIO | None = None,
-        stderr: BinaryIO | None = None,
+        stdout: BinaryIO | Closed | None = None,
+        stderr: BinaryIO | Closed | None = None,
         engine: str | None = None,
         root: str | os.PathLike[str] | None = None,
         rw: str | os.PathLike[str] | None = None,
@@ -133,7 +136,7 @@ class Machine:
         self._process: Any = None
         self._over: Result | None = None
         places = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "rw": rw}
-        inside = bytes | bytearray | memoryview | None
+        inside = bytes | bytearray | memoryview | Closed | None
         self._outside = [name for name, place in places.items() if not isinstance(place, inside)]
         self._seconds = 0.0
         if program is not None:
@@ -145,7 +148,7 @@ class Machine:
                 program=program if isinstance(program, bytes) else Path(program),
                 args=cast("Sequence[str | bytes]", args),
                 env=env or {},
-                stdin=cast("bytes | BinaryIO | None", stdin),
+                stdin=cast("bytes | BinaryIO | Closed | None", stdin),
                 stdout=stdout,
                 stderr=stderr,
                 root=None if root is None else Path(root),
@@ -392,7 +395,8 @@ class Machine:
 
     def _result(self, outcome: Fields, retired: int, seconds: float) -> Result:
         if self._process is not None:
-            outcome = outcome | {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
+            streams = {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
+            outcome = outcome | streams | {"hint": hint(self._process, outcome)}
         return Result(retired=retired, seconds=seconds, pc=self.pc, **outcome)
 
     def _host_error(self, error: Exception) -> HostError:

@@ -60,7 +60,7 @@ class Result:
 
     `seconds` is wall time, `ips` retired instructions per second of it. `signal` is the Linux signal that a
     fault, an undefined instruction, a BRK or the program itself stands for. `stdout` and `stderr` are what
-    was captured so far.
+    was captured so far. `hint` is one line where what KVRM lacks may be why a program ended badly, else "".
     """
 
     stop: Stop
@@ -74,6 +74,7 @@ class Result:
     stdout: bytes = b""
     stderr: bytes = b""
     message: str = ""
+    hint: str = ""
 
     @property
     def ips(self) -> float:

@@ -70,6 +70,26 @@ def explain_end(over: Any) -> Fields:
     return {"stop": Stop.SYSCALL, "message": over.reason}
 
 
+def hint(process: Any, ended: Fields) -> str:
+    """What KVRM lacks that may be why a program (`kvrm.linux.Process`) ended badly; "" if nothing is known.
+
+    Without it a user reads the program's own last words, such as a request to report a fault of its runtime.
+    """
+    from kvrm.linux.abi import signal_name
+
+    if ended["stop"] in _GUEST_SIGNALS and (handler := process.signals.handler(ended["signal"])):
+        name = signal_name(ended["signal"])
+        return f"the program has a handler for {name} at {handler:#x}, and KVRM does not call handlers yet"
+    if process.refused and ended["stop"] in _ENDS and ended.get("exit_code") != 0:
+        calls = ", ".join(process.refused)
+        return f"before that KVRM refused calls that it does not have (ENOSYS), which may be why: {calls}"
+    return ""
+
+
+_GUEST_SIGNALS = frozenset((Stop.FAULT, Stop.UNDEFINED, Stop.BRK))
+_ENDS = _GUEST_SIGNALS | {Stop.EXIT, Stop.SIGNAL}
+
+
 def assembly(word: int | None, pc: int) -> str:
     """A word's assembly text, "unknown" if it has none."""
     from kvrm.isa.a64 import disassemble

@@ -41,7 +41,7 @@ def proved(flat: Floats) -> proof.Certificate:
 
 
 def cli(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kvrm.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300)
 
 

@@ -135,7 +135,7 @@ def test_addresses_are_masked() -> None:
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kvrm.cli", *map(str, arguments)]
+    line = [sys.executable, "-m", "kvrm", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, timeout=300)
 
 

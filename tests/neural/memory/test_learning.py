@@ -22,7 +22,7 @@ from places import GUESTS
 
 
 def cli(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kvrm.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, input=stdin, env=os.environ, timeout=300)
 
 

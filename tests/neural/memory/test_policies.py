@@ -56,7 +56,7 @@ def bare(code: str, policy: object) -> kvrm.Machine:
 
 def traced(program: str, count: int) -> list[tuple[int, int, int, int, bool]]:
     """(retired, pc, address, size, write) of each access, as the reference engine does them one by one."""
-    command = [sys.executable, "-m", "kvrm.cli", "run", "--max-instructions", str(count), GUESTS / program]
+    command = [sys.executable, "-m", "kvrm", "run", "--max-instructions", str(count), GUESTS / program]
     env = os.environ | {"KVRM_TRACE": "insn,mem"}
     command += PROGRAMS[program]
     done = subprocess.run(command, capture_output=True, text=True, input=STDIN, env=env, timeout=300)

@@ -165,7 +165,7 @@ def test_a_program_is_tested_once(pattern_guest: Path) -> None:
 
 
 def cli(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kvrm.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300, **more)
 
 

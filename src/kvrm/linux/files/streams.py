@@ -16,6 +16,7 @@ from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
 from kvrm.linux.outcome import Finish, Stopped, deadlock
+from kvrm.streams import CLOSED, Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -244,15 +245,19 @@ class PipeEnd(OpenFile):
             self._pipe.readers -= 1
 
 
-def input_stream(source: bytes | BinaryIO | None) -> OpenFile:
-    """Standard input: given bytes (None: empty), or a stream to read from."""
+def input_stream(source: bytes | BinaryIO | Closed | None) -> OpenFile | None:
+    """Standard input: given bytes (None: empty), or a stream to read from; None if it is closed."""
+    if source is CLOSED:
+        return None
     if source is None or isinstance(source, bytes | bytearray | memoryview):
         return BytesInput(bytes(source or b""))
     return _stream(source, abi.O_RDONLY, 0)
 
 
-def output_stream(sink: BinaryIO | None, number: int) -> OpenFile:
-    """Standard output or error (descriptor `number`): to a stream, or captured."""
+def output_stream(sink: BinaryIO | Closed | None, number: int) -> OpenFile | None:
+    """Standard output or error (descriptor `number`): to a stream, or captured; None if it is closed."""
+    if sink is CLOSED:
+        return None
     if sink is None:
         return Capture(number)
     return _stream(sink, abi.O_WRONLY, number)

@@ -1,5 +1,0 @@
-"""`python -m kvrm.cli` is the `kvrm` command."""
-
-from kvrm.cli import main
-
-main()
