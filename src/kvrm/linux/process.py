@@ -17,6 +17,7 @@ from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.locks import FileId, Ranges, file_of
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
@@ -98,6 +99,7 @@ class Process:
         self.umask = 0o022
         self.personality = 0
         self.limits: dict[int, tuple[int, int]] = {}
+        self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
         self.random = Random(seed)
         self.signals = Signals()
@@ -247,7 +249,14 @@ class Process:
         return self._program.node
 
     def file(self, fd: int) -> OpenFile:
-        """The open file of a descriptor, or EBADF."""
+        """The open file of a descriptor; EBADF if there is none, or if it only names a file (O_PATH)."""
+        file = self.any_file(fd)
+        if file.flags & abi.O_PATH:
+            raise Failure(Errno.EBADF)
+        return file
+
+    def any_file(self, fd: int) -> OpenFile:
+        """The open file of a descriptor, even one that only names a file (O_PATH); EBADF if there is none."""
         descriptor = self.descriptors.get(fd)
         if descriptor is None:
             raise Failure(Errno.EBADF)
@@ -259,7 +268,7 @@ class Process:
             raise Failure(Errno.ENOENT)
         if fd == abi.AT_FDCWD or path.startswith(b"/"):
             return self.cwd
-        node = self.file(fd).node
+        node = self.any_file(fd).node
         if not isinstance(node, Directory):
             raise Failure(Errno.ENOTDIR)
         return node
@@ -292,10 +301,16 @@ class Process:
 
     def close(self, fd: int) -> None:
         """Free a descriptor, and its open file if that was the last."""
-        file = self.file(fd)
+        file = self.any_file(fd)
         del self.descriptors[fd]
+        self.unlock(file)
         if all(other.file is not file for other in self.descriptors.values()):
-            file.closed()
+            file.closed(self)
+
+    def unlock(self, file: OpenFile) -> None:
+        """Give up the process's locks of a file, as any close of it does."""
+        if self.locked and not file.flags & abi.O_PATH:
+            self.locked.pop(file_of(file), None)
 
     # Snapshots
 

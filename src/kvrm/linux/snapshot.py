@@ -59,7 +59,7 @@ class Snapshot:
 def take(process: Process) -> Snapshot:
     """The state of `process`."""
     fields = {name: getattr(process, name) for name in _FIELDS}
-    fields["limits"] = process.limits.copy()
+    fields["limits"], fields["locked"] = process.limits.copy(), process.locked.copy()
     return Snapshot(
         fields=fields,
         view=_View(process.files, process.cwd, process.descriptors).copy(),
@@ -74,7 +74,7 @@ def put_back(process: Process, snapshot: Snapshot) -> None:
     """Set the state of `process`."""
     for name, value in snapshot.fields.items():
         setattr(process, name, value)
-    process.limits = snapshot.fields["limits"].copy()
+    process.limits, process.locked = snapshot.fields["limits"].copy(), snapshot.fields["locked"].copy()
     view = snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
     process.signals = snapshot.signals.copy()

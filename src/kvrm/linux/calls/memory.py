@@ -212,7 +212,9 @@ def image_of(process: Process, file: OpenFile, length: int, offset: int) -> Imag
     size = max(0, min(length, file.stat().size - offset))
     if size > file_room(process):
         raise Failure(Errno.ENOMEM)
-    return Image(file.pread(size, offset) if size else b"", file.path.decode(errors="surrogateescape"))
+    return Image(
+        file.pread(process, size, offset) if size else b"", file.path.decode(errors="surrogateescape")
+    )
 
 
 def _whole(process: Process, start: int, end: int) -> Region:
