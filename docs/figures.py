@@ -38,36 +38,18 @@ def columns(*titles: str) -> dict[str, str]:
 
 FIGURES = {
     "networks-dispatch-right": Figure(
-        "networks/index.md", "Words with the right class", columns("right", "right of allocated words"), "%"
-    ),
-    "networks-dispatch-cost": Figure(
-        "networks/index.md", "Time for a word", columns("ns a word"), "ns", logarithmic=True
+        "networks/dispatch.md",
+        "Words with the right class",
+        columns("right", "right of allocated words"),
+        "%",
     ),
     "networks-loops-policies": Figure(
         "networks/loops.md", "Loops of programs held out", columns("recall", "acceptance"), "%"
     ),
-    "networks-loops-seeds": Figure(
-        "networks/loops.md",
-        "Loops of programs held out, by seed",
-        columns("recall, validation", "acceptance, validation", "recall, test", "acceptance, test"),
-        "%",
-    ),
-    "networks-loops-cost": Figure(
-        "networks/loops.md", "CPU time for a loop", columns("us a loop"), "us", logarithmic=True
-    ),
-    "networks-loops-skipped": Figure(
-        "networks/loops.md", "Instructions that the rule skips", columns("skipped by the rule"), "%"
-    ),
     "networks-loops-speed": Figure(
         "networks/loops.md",
         "Times as fast as without a policy",
-        {"rule, times as fast": "rule", "network": ""},
-    ),
-    "networks-memory-irregular": Figure(
-        "networks/memory.md",
-        "Prefetches on irregular traces",
-        columns("accuracy", "coverage", "in time"),
-        "%",
+        {"rule, times as fast": "rule", "network, times as fast": "network"},
     ),
     "networks-memory-gain": Figure(
         "networks/memory.md",
@@ -81,13 +63,11 @@ FIGURES = {
         "Known functions of C libraries that were left out",
         columns("rule", "table", "network", "random weights"),
     ),
-    "networks-patterns-cost": Figure(
-        "networks/patterns.md", "Time for a function", columns("us a function"), "us", logarithmic=True
-    ),
     "networks-patterns-builds": Figure(
         "networks/patterns.md",
-        "Known functions found by a 100th of all checks, a compiler or flags left out",
-        {"rule": "", "table, by a 100th": "table", "by a 100th": "network"},
+        "Known functions found by a 100th of all checks, by what was left out",
+        columns("rule", "table", "network"),
+        having="left out",
     ),
 }
 
@@ -118,7 +98,7 @@ def chart(name: str) -> Chart:
 
 
 def _bar(cell: str) -> list[float]:
-    """A cell's number, and behind it, "(A to B)", from where to where it is; "A to B" alone is none."""
+    """A cell's number, and its range after it, "(A to B)"; "A to B" alone is no number."""
     number, _, around = cell.partition("(")
     if " to " in number:
         return []

@@ -1,13 +1,18 @@
-"""Writes the pages that are made from tables in the source; a test says when they are out of date."""
+"""Writes what is made of the source and of bench/results: pages, tables, pictures; a test says when to."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 import figures
+import pictures
 from encoding_index import GROUPS, Class
+from tables import filled
 
 from kvrm.isa.a64 import definitions
 from kvrm.isa.definition import Definition
@@ -106,10 +111,25 @@ def _order(d: Definition) -> tuple[str, str, int]:
     return d.source.split(":")[0], d.name, d.diagram.cube.value
 
 
-PAGES = {"use/instructions.md": instructions, "use/system-calls.md": markdown, **figures.PAGES}
-"""Page name to the function that makes its text."""
+def _page(path: Path) -> str:
+    return filled(path.read_text())
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "use/instructions.md": instructions,
+    "use/system-calls.md": markdown,
+    **{
+        os.path.relpath(path, DOCS): partial(_page, path)
+        for path in [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+        if "<!-- table" in path.read_text()
+    },
+    **pictures.PAGES,
+    **figures.PAGES,  # of tables in the pages above
+}
+"""File name to the function that makes its text, in an order in which they can be written."""
 
 
 if __name__ == "__main__":
     for name, make in PAGES.items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(make())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cross
 import definition_coverage
 import device_on_host
 from cuda_tools import Away
@@ -89,23 +89,12 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Away:
 @pytest.fixture(scope="session")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program that does the calls that its input asks for."""
-    compiler = shutil.which("aarch64-linux-gnu-gcc")
-    if compiler is None:
-        pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
     program = tmp_path_factory.mktemp("cuda") / "calls"
-    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-mgeneral-regs-only", "-fno-builtin"]
-    subprocess.run([compiler, *options, SUPPORT / "cuda_calls.c", "-o", program], check=True)
-    return program
+    return cross.build(SUPPORT / "cuda_calls.c", program, "-O1", "-mgeneral-regs-only", *cross.BARE)
 
 
 @pytest.fixture(scope="session")
 def pattern_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with library functions of its own, and their symbols."""
-    compiler = shutil.which("aarch64-linux-gnu-gcc")
-    if compiler is None:
-        pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
     program = tmp_path_factory.mktemp("patterns") / "guest"
-    options = ["-O1", "-static", "-nostdlib", "-ffreestanding", "-fno-builtin"]
-    source = SUPPORT / "pattern_guest.c"
-    subprocess.run([compiler, *options, source, "-o", program], check=True)
-    return program
+    return cross.build(SUPPORT / "pattern_guest.c", program, "-O1", *cross.BARE)

@@ -11,13 +11,12 @@ import random
 
 import pytest
 
-from against_qemu import CPU, SEED, compare
+from against_qemu import SEED, compare, qemu_oracle
 from block_words import BASE, random_word_with_base
 from kvrm.isa.a64 import definitions, disassemble
 from oracle import operands
 from oracle.case import DATA_BASE, DATA_SIZE, Case, Kind, Outcome
 from oracle.kvrm_side import KvrmSide
-from oracle.qemu import QemuOracle
 from oracle.translator_side import TranslatorSide, use_memory_store
 
 BLOCKS = int(os.environ.get("KVRM_TEST_BLOCKS", 4_000))
@@ -58,23 +57,19 @@ def _differing(cases: list[Case], wanted: list[Outcome], got: list[Outcome]) -> 
 @pytest.mark.parametrize("engine", ["interpreter", "reference"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_blocks(part: int, engine: str) -> None:
-    if reason := QemuOracle.unavailable():
-        pytest.skip(reason)
     rng = random.Random(f"{SEED} {part}")
     cases = [case for _ in range(BLOCKS // PARTS) for case in _block(rng)]
-    bad = _differing(cases, QemuOracle(CPU).run(cases), KvrmSide(engine).run(cases))
+    bad = _differing(cases, qemu_oracle().run(cases), KvrmSide(engine).run(cases))
     assert not bad, f"seed {SEED}: {len(bad)} of {len(cases)} blocks differ:\n" + "\n".join(bad[:2])
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_translated_blocks(part: int) -> None:
     """One region each; the retired counts are the interpreter's."""
-    if reason := QemuOracle.unavailable():
-        pytest.skip(reason)
     rng = random.Random(f"{SEED} translated {part}")
     cases = [case for _ in range(TRANSLATED // PARTS) for case in _block(rng, STATES)]
     translator, interpreter = TranslatorSide(), KvrmSide("interpreter")
-    bad = _differing(cases, QemuOracle(CPU).run(cases), translator.run(cases))
+    bad = _differing(cases, qemu_oracle().run(cases), translator.run(cases))
     assert not bad, f"seed {SEED}: {len(bad)} of {len(cases)} blocks differ:\n" + "\n".join(bad[:2])
     interpreter.run(cases)
     assert translator.retired == interpreter.retired
@@ -83,14 +78,12 @@ def test_translated_blocks(part: int) -> None:
 
 def test_blocks_with_engines_that_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a turn ends, a region is left, and another entered."""
-    if reason := QemuOracle.unavailable():
-        pytest.skip(reason)
     monkeypatch.setattr("kvrm.engine.stress.LONGEST_TURN", 20)
     rng = random.Random(f"{SEED} turns")
     cases = [case for _ in range(TRANSLATED // 20) for case in _block(rng)]
     stress, interpreter = KvrmSide("stress"), KvrmSide("interpreter")
     use_memory_store(stress._machine)
-    bad = _differing(cases, QemuOracle(CPU).run(cases), stress.run(cases))
+    bad = _differing(cases, qemu_oracle().run(cases), stress.run(cases))
     assert not bad, f"seed {SEED}: {len(bad)} of {len(cases)} blocks differ:\n" + "\n".join(bad[:2])
     interpreter.run(cases)
     assert stress.retired == interpreter.retired

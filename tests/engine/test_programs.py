@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 import kvrm
-from against_qemu import CPU, SEED, compare
+from against_qemu import SEED, compare, qemu_oracle
 from kvrm.isa.a64 import definitions, disassemble
 from kvrm.isa.context import System
 from oracle.case import DATA_BASE, DATA_END, DATA_SIZE, Case, Kind, data_area
 from oracle.kvrm_side import KvrmSide
-from oracle.qemu import QemuOracle
 from oracle.translator_side import TranslatorSide, use_memory_store
 from programs import random_program, random_state
 from translating import eager
@@ -39,14 +38,12 @@ def listing(words: tuple[int, ...], start: int = 0) -> str:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_programs_against_qemu(part: int) -> None:
-    if reason := QemuOracle.unavailable():
-        pytest.skip(reason)
     rng = random.Random(f"{SEED} programs {part}")
     cases: list[Case] = []
     for number in range(PROGRAMS // PARTS):
         words = random_program(rng, KINDS[number % len(KINDS)])
         cases += [random_state(rng, words) for _ in range(STATES)]
-    wanted = QemuOracle(CPU).run(cases)
+    wanted = qemu_oracle().run(cases)
     translator, interpreter = TranslatorSide(STEPS), KvrmSide("interpreter", step_limit=STEPS)
     for side in (translator, interpreter):
         for case, want, got in zip(cases, wanted, side.run(cases), strict=True):

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from against_qemu import CACHES, CASES, CPU, NOP, SEED, compare, excluded, is_float
+from against_qemu import CACHES, CASES, CPU, NOP, SEED, compare, excluded, is_float, qemu_oracle
 from aiming import aim
 from extensions import QEMU_ALONE
 from fp_operands import random_fp_case
@@ -34,10 +34,8 @@ def make_case(d: Definition, rng: random.Random) -> Case:
 
 @pytest.fixture
 def qemu(request: pytest.FixtureRequest) -> QemuOracle:
-    if reason := QemuOracle.unavailable():
-        pytest.skip(reason)
     d = request.node.callspec.params.get("d")
-    return QemuOracle("cortex-a57" if d is not None and d.key in CACHES else CPU)
+    return qemu_oracle("cortex-a57" if d is not None and d.key in CACHES else CPU)
 
 
 def check(d: Definition, qemu: QemuOracle, engine: str, seed: int, count: int) -> None:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 import struct
 
 import pytest
 
 import kvrm
+from against_qemu import CASES, SEED, qemu_oracle
 from fp_operands import random_fp_case
 from kvrm.isa.a64 import Definition, definitions, disassemble
 from kvrm.isa.context import System
@@ -22,8 +22,6 @@ from oracle.qemu import QemuOracle
 from qemu_faults import put_right
 from words import random_words
 
-SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
-CASES = int(os.environ.get("KVRM_TEST_CASES", 100))
 IOC, DZC, IXC, IDC = 1, 2, 16, 128
 
 
@@ -40,9 +38,7 @@ FLOATING = [d for d in definitions if "MRS" not in d.name and "MSR" not in d.nam
 
 @pytest.fixture(scope="module")
 def qemu() -> QemuOracle:
-    if reason := QemuOracle.unavailable():
-        pytest.skip(reason)
-    return QemuOracle(cpu="max")
+    return qemu_oracle("max")
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,10 @@ import random
 
 import pytest
 
-from against_qemu import CPU
+from against_qemu import qemu_oracle
 from extensions import QEMU_ALONE
 from kvrm.isa.a64 import decode, disassemble
 from oracle.case import DATA_BASE, Case, Kind
-from oracle.qemu import QemuOracle
 
 CATCH_ALL = ("mrs", "msr", "sys", "sysl")
 """The definitions of what is not accessible at EL0; all others do something."""
@@ -35,12 +34,10 @@ def case(word: int) -> Case:
 
 @pytest.mark.parametrize("space", SPACES)
 def test_the_same_are_there(space: str) -> None:
-    if reason := QemuOracle.unavailable():
-        pytest.skip(reason)
     first, bits = SPACES[space]
     words = [first | number << 5 | REGISTER for number in range(1 << bits)]
     bad = []
-    for word, outcome in zip(words, QemuOracle(CPU).run([case(word) for word in words]), strict=True):
+    for word, outcome in zip(words, qemu_oracle().run([case(word) for word in words]), strict=True):
         d = decode(word)
         assert d is not None, f"{word:08x}"
         ours = d.definition.key not in CATCH_ALL

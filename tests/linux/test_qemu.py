@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import cross
 import kvrm
 from places import SUPPORT
-
-SOURCE = SUPPORT / "linux_calls.c"
-COMPILER = "aarch64-linux-gnu-gcc"
 
 
 @pytest.fixture
@@ -36,10 +33,7 @@ def _lines(output: bytes) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["-static", "-static-pie"])
 def test_like_qemu(kind: str, tree: Path, tmp_path: Path, qemu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if shutil.which(COMPILER) is None:
-        pytest.skip(f"{COMPILER} is missing (Debian package gcc-aarch64-linux-gnu)")
-    program = tmp_path / "calls"
-    subprocess.run([COMPILER, "-O1", "-w", kind, SOURCE, "-o", program], check=True)
+    program = cross.build(SUPPORT / "linux_calls.c", tmp_path / "calls", "-O1", "-w", kind)
     monkeypatch.chdir(tree)
     result = kvrm.Machine(program, args=["argument"], env={"A": "1"}).run(max_instructions=10**8)
     # The guest of QEMU inherits session, file mask and signals; KVRM's leads a session of its own.

@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import random
 
+import pytest
+
 from kvrm.isa.a64 import Definition, decode
 from kvrm.isa.context import Event
 from kvrm.isa.probe import effects_of
 from oracle import operands
 from oracle.case import Kind, Outcome, differences
+from oracle.qemu import QemuOracle
 
 SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
 CASES = int(os.environ.get("KVRM_TEST_CASES", 100))
@@ -24,6 +27,13 @@ EXCEPTION_FLAGS = 0x9F
 NZCV_IN_FPSR = 0xF << 28
 LEN_AND_STRIDE = 0x37 << 16
 """RES0 where AArch32 is not there; QEMU keeps what is written."""
+
+
+def qemu_oracle(cpu: str = CPU) -> QemuOracle:
+    """QEMU; the test skips where it cannot run."""
+    if reason := QemuOracle.unavailable():
+        pytest.skip(reason)
+    return QemuOracle(cpu)
 
 
 def is_float(d: Definition) -> bool:

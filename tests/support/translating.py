@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+import cross
 import kvrm
 from kvrm.engine.translator.engine import Translator
-from oracle import cross
 from oracle.translator_side import use_memory_store
 
 CODE, DATA = 0x1_0000, 0x20_0000

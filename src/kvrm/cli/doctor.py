@@ -55,7 +55,6 @@ def findings() -> Iterator[Finding]:
 
 
 _LIBRARIES = {
-    "torch": "training networks: pip install 'kvrm[neural]'",
     "unicorn": "tests that compare instructions: pip install 'kvrm[test]'",
     "capstone": "tests that compare assembly text: pip install 'kvrm[test]'",
 }

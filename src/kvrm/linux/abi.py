@@ -138,20 +138,60 @@ POLLNVAL: Final = 0x20
 POLLRDNORM: Final = 0x40
 POLLWRNORM: Final = 0x100
 
-# asm-generic/mman-common.h, mman.h
+# asm-generic/mman-common.h, mman.h, linux/mman.h, asm/mman.h
 PROT_RWX: Final = 7
+PROT_SEM: Final = 8
+PROT_BTI: Final = 0x10
+PROT_GROWSDOWN: Final = 0x0100_0000
+PROT_GROWS: Final = 0x0300_0000
 MAP_SHARED: Final = 1
 MAP_PRIVATE: Final = 2
 MAP_SHARED_VALIDATE: Final = 3
 MAP_TYPE: Final = 0xF
 MAP_FIXED: Final = 0x10
 MAP_ANONYMOUS: Final = 0x20
+MAP_GROWSDOWN: Final = 0x100
+MAP_LOCKED: Final = 0x2000
+MAP_HUGETLB: Final = 0x40000
 MAP_FIXED_NOREPLACE: Final = 0x100000
+LEGACY_MAP_FLAGS: Final = 0x7C07_F930
+"""Flags of mmap that MAP_SHARED_VALIDATE knows, besides the type."""
 MREMAP_MAYMOVE: Final = 1
 MREMAP_FIXED: Final = 2
+MREMAP_DONTUNMAP: Final = 4
+MS_ASYNC: Final = 1
+MS_INVALIDATE: Final = 2
+MS_SYNC: Final = 4
+MLOCK_ONFAULT: Final = 1
+MCL_CURRENT: Final = 1
+MCL_FUTURE: Final = 2
+MCL_ONFAULT: Final = 4
+MADV_NORMAL: Final = 0
+MADV_RANDOM: Final = 1
+MADV_SEQUENTIAL: Final = 2
+MADV_WILLNEED: Final = 3
 MADV_DONTNEED: Final = 4
-MADV_KNOWN: Final = frozenset({0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23})
-"""Advice that may be ignored; MADV_DONTNEED may not."""
+MADV_FREE: Final = 8
+MADV_REMOVE: Final = 9
+MADV_DONTFORK: Final = 10
+MADV_DOFORK: Final = 11
+MADV_MERGEABLE: Final = 12
+MADV_UNMERGEABLE: Final = 13
+MADV_HUGEPAGE: Final = 14
+MADV_NOHUGEPAGE: Final = 15
+MADV_DONTDUMP: Final = 16
+MADV_DODUMP: Final = 17
+MADV_WIPEONFORK: Final = 18
+MADV_KEEPONFORK: Final = 19
+MADV_COLD: Final = 20
+MADV_PAGEOUT: Final = 21
+MADV_POPULATE_READ: Final = 22
+MADV_POPULATE_WRITE: Final = 23
+MADV_DONTNEED_LOCKED: Final = 24
+MADV_COLLAPSE: Final = 25
+
+# linux/personality.h
+READ_IMPLIES_EXEC: Final = 0x0040_0000
 
 # asm-generic/signal.h
 SIGILL: Final = 4
@@ -235,11 +275,15 @@ CLOCK_TICKS: Final = 100
 """Units of times(2) in a second (AT_CLKTCK)."""
 
 # asm-generic/resource.h
+RLIMIT_CPU: Final = 0
+RLIMIT_FSIZE: Final = 1
+RLIMIT_DATA: Final = 2
 RLIMIT_STACK: Final = 3
 RLIMIT_CORE: Final = 4
 RLIMIT_NPROC: Final = 6
 RLIMIT_NOFILE: Final = 7
 RLIMIT_MEMLOCK: Final = 8
+RLIMIT_AS: Final = 9
 RLIMIT_SIGPENDING: Final = 11
 RLIMIT_MSGQUEUE: Final = 12
 RLIMIT_NICE: Final = 13

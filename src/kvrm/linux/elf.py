@@ -53,10 +53,10 @@ class Segment:
 
     @property
     def prot(self) -> Prot:
-        """Permissions of its pages."""
-        prot = Prot.R if self.flags & _PF_R else Prot.NONE
-        prot |= Prot.W if self.flags & _PF_W else Prot.NONE
-        return prot | (Prot.X if self.flags & _PF_X else Prot.NONE)
+        """Permissions of its pages; what may be written or executed can be read (arm64 without EPAN)."""
+        prot = Prot.W if self.flags & _PF_W else Prot.NONE
+        prot |= Prot.X if self.flags & _PF_X else Prot.NONE
+        return prot | (Prot.R if prot or self.flags & _PF_R else Prot.NONE)
 
 
 @dataclass(frozen=True, slots=True)

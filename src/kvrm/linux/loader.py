@@ -18,7 +18,7 @@ from typing import Final
 from kvrm.errors import ProgramError
 from kvrm.linux import abi
 from kvrm.linux.elf import Executable, Segment
-from kvrm.memory import PAGE, VA_BITS, Image, Memory, OutOfMemory, Prot
+from kvrm.memory import PAGE, VA_BITS, Image, Mark, Memory, OutOfMemory, Prot
 
 PIE_BASE: Final = 0x55_0000_0000
 STACK_TOP: Final = (1 << VA_BITS) - PAGE
@@ -58,7 +58,7 @@ class Stack:
         """
         require_room(argv, envp, self.path)
         prot = Prot.R | Prot.W | (Prot.X if self.program.executable_stack else Prot.NONE)
-        memory.map(STACK_BASE, STACK_SIZE, prot, name="[stack]")
+        memory.map(STACK_BASE, STACK_SIZE, prot, name="[stack]", marks=Mark.GROWSDOWN)
         return _build_stack(memory, self, argv, envp)
 
 

@@ -24,13 +24,14 @@ from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
 from kvrm.linux.layout import BILLION, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
+from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
 from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.linux.trace import shown_call, shown_result
-from kvrm.memory import GuestFault, Memory
+from kvrm.memory import GuestFault, Image, Memory
 from kvrm.streams import Closed
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Process:
         self.limits: dict[int, tuple[int, int]] = {}
         self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
+        self.locks_future = False
+        self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
         self.refused: tuple[str, ...] = ()
@@ -180,6 +183,8 @@ class Process:
             if traced:
                 sys.stderr.write(f"{line} = ?\n")
             return finish.outcome
+        if self.mapped:
+            follow_sizes(self)
         if traced:
             sys.stderr.write(f"{line} = {shown_result(result)}\n")
         words[0] = result & U64

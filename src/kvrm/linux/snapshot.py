@@ -10,15 +10,17 @@ from kvrm.linux.files.content import Budget
 from kvrm.linux.files.copying import FileCopies, NodeCopies
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.nodes import Directory
+from kvrm.linux.mapped import Mapped
 from kvrm.linux.signals import Signals
+from kvrm.memory import Image
 
 if TYPE_CHECKING:
     from kvrm.linux.files.open_file import Descriptor
     from kvrm.linux.process import Process
 
 _FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end name argv envp loaded credentials "
-    "refused".split()
+    "retired skipped umask personality limits heap_start heap_end locks_future name argv envp loaded "
+    "credentials refused".split()
 )
 
 
@@ -29,11 +31,13 @@ class _View:
     files: FileSystem
     cwd: Directory
     descriptors: Mapping[int, Descriptor]
+    mapped: Mapping[Image, Mapped]
 
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
-        open_files = {id(descriptor.file): descriptor.file for descriptor in self.descriptors.values()}
-        roots = [self.files.root, self.cwd, *(node for file in open_files.values() for node in file.nodes)]
+        open_files = dict.fromkeys(descriptor.file for descriptor in self.descriptors.values())
+        open_files |= dict.fromkeys(part.file for part in self.mapped.values())
+        roots = [self.files.root, self.cwd, *(node for file in open_files for node in file.nodes)]
         budget = self.files.budget
         nodes = NodeCopies(roots, Budget(budget.limit, budget.used))
         copies = FileCopies(nodes)
@@ -41,7 +45,8 @@ class _View:
             number: replace(descriptor, file=copies.of(descriptor.file))
             for number, descriptor in self.descriptors.items()
         }
-        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors)
+        mapped = {image: replace(part, file=copies.of(part.file)) for image, part in self.mapped.items()}
+        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ def take(process: Process) -> Snapshot:
     fields["limits"], fields["locked"] = process.limits.copy(), process.locked.copy()
     return Snapshot(
         fields=fields,
-        view=_View(process.files, process.cwd, process.descriptors).copy(),
+        view=_View(process.files, process.cwd, process.descriptors, process.mapped).copy(),
         signals=process.signals.copy(),
         random=process.random.getstate(),
         stdout=bytes(process.stdout),
@@ -77,6 +82,7 @@ def put_back(process: Process, snapshot: Snapshot) -> None:
     process.limits, process.locked = snapshot.fields["limits"].copy(), snapshot.fields["locked"].copy()
     view = snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
+    process.mapped = dict(view.mapped)
     process.signals = snapshot.signals.copy()
     process.random.setstate(snapshot.random)
     process.stdout[:] = snapshot.stdout

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kvrm.engine.exits import ExitKind
 from kvrm.machine.result import Fault, Stop
-from kvrm.memory import AlignmentFault
+from kvrm.memory import AlignmentFault, BeyondFile
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
 
@@ -50,10 +50,12 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
-    signal = SIGBUS if isinstance(f, AlignmentFault) else SIGSEGV
+    signal = SIGBUS if isinstance(f, AlignmentFault | BeyondFile) else SIGSEGV
     why = "not allowed" if f.mapped else "nothing is mapped there"
     if isinstance(f, AlignmentFault):
         why = "not aligned"
+    elif isinstance(f, BeyondFile):
+        why = "past the end of the mapped file"
     message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
     fault = Fault(f.address, f.kind, f.mapped)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}

@@ -11,10 +11,11 @@
 b'across'
 """
 
-from kvrm.memory.faults import AccessKind, AlignmentFault, GuestFault, OutOfMemory, untagged
-from kvrm.memory.memory import Changes, Memory, Snapshot
+from kvrm.memory.faults import AccessKind, AlignmentFault, BeyondFile, GuestFault, OutOfMemory, untagged
+from kvrm.memory.memory import Memory
 from kvrm.memory.pages import PAGE, Image
-from kvrm.memory.regions import Prot, Region
+from kvrm.memory.regions import Mark, Prot, Region
+from kvrm.memory.snapshots import Changes, Snapshot
 from kvrm.memory.table import OUTSIDE, R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
 
 __all__ = [
@@ -26,9 +27,11 @@ __all__ = [
     "X_BIT",
     "AccessKind",
     "AlignmentFault",
+    "BeyondFile",
     "Changes",
     "GuestFault",
     "Image",
+    "Mark",
     "Memory",
     "OutOfMemory",
     "PageTable",

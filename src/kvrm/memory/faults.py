@@ -54,5 +54,15 @@ class AlignmentFault(GuestFault):
         return f"{self.kind.name.lower()} at {self.address:#x}: not aligned"
 
 
+class BeyondFile(GuestFault):
+    """The page at `address` is mapped, but lies wholly past the end of its file (SIGBUS, BUS_ADRERR)."""
+
+    def __init__(self, address: int, kind: AccessKind) -> None:
+        super().__init__(address, kind, True)
+
+    def __str__(self) -> str:
+        return f"{self.kind.name.lower()} at {self.address:#x}: past the end of the mapped file"
+
+
 class OutOfMemory(Exception):
     """The lane needs one more private page than its memory limit allows (or than the host can give)."""

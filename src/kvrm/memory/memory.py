@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
-from kvrm.memory.faults import AccessKind, GuestFault, OutOfMemory, untagged
+from kvrm.memory.faults import AccessKind, BeyondFile, GuestFault, OutOfMemory, untagged
 from kvrm.memory.pages import HOST, PAGE, PAGE_SHIFT, Buffer, Image, Page, PagePool
-from kvrm.memory.regions import Prot, Region, RegionList, differences
+from kvrm.memory.regions import (
+    Mark,
+    Prot,
+    Region,
+    RegionList,
+    checked_end,
+    checked_prot,
+    differences,
+    pieces,
+)
+from kvrm.memory.snapshots import Changes, Snapshot
 from kvrm.memory.table import ENTRIES, VA_BITS, W_BIT, PageTable
 
 _OFFSET: Final = PAGE - 1
 _UNTAGGED: Final = (1 << 56) - 1
 _VA_END: Final = 1 << VA_BITS
 _LOWEST: Final = 1 << 16
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Snapshot:
-    """Guest memory at one moment. It stays valid for as long as it is kept, and for any `Memory`.
-
-    `pages` holds the private pages by page number. They are frozen: shared, and copied before a write.
-    """
-
-    pages: dict[int, Page]
-    regions: RegionList
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What a lane changed since a snapshot, taken away from it (`Memory.take_changes`).
-
-    `pages` are its private pages by page number, None where a page was dropped; `regions` is None unless they
-    changed too.
-    """
-
-    pages: dict[int, Page | None]
-    regions: RegionList | None
 
 
 class Memory:
@@ -116,45 +103,73 @@ class Memory:
         backing: Image | None = None,
         offset: int = 0,
         name: str = "",
+        marks: Mark = Mark.NONE,
     ) -> None:
         """Map `length` bytes at `start`, replacing what is there (as MAP_FIXED does).
 
-        Contents are those of `backing` from byte `offset` on, then zeros. The cost does not depend on
-        `length`. Raises ValueError unless start, length and offset are multiples of `PAGE`, the length is
-        not zero, and the range lies within the address space.
+        Contents are those of `backing` from byte `offset` on, then zeros, or nothing if it `ends`. The cost
+        does not depend on `length`. Raises ValueError unless start, length and offset are multiples of
+        `PAGE`, the length is not zero, and the range lies within the address space.
         """
-        end = _checked_end(start, length)
+        end = checked_end(start, length)
         if offset < 0 or offset & _OFFSET:
             raise ValueError(f"offset {offset:#x} is not a multiple of the page size")
         offset = offset if backing else 0
-        self._replace(start, end, [Region(start, end, _checked_prot(prot), backing, offset, name)])
+        self._replace(start, end, [Region(start, end, checked_prot(prot), backing, offset, name, marks)])
 
     def unmap(self, start: int, length: int) -> None:
         """Make a hole. Holes in the range are no error; ValueError as for `map`."""
-        self._replace(start, _checked_end(start, length), [])
+        self._replace(start, checked_end(start, length), [])
 
     def protect(self, start: int, length: int, prot: Prot | int) -> bool:
         """Change permissions, keeping contents. ValueError as for `map`.
 
         False if the range has a hole; what lies before the hole is changed all the same, as in Linux.
         """
-        end, prot = _checked_end(start, length), _checked_prot(prot)
-        reached, changed = start, []
-        for part in self._regions.between(start, end):
-            if part.start != reached:
-                break
-            changed.append(Region(part.start, part.end, prot, part.backing, part.offset, part.name))
-            reached = part.end
-        if changed:
-            self._remapped = True
-            self._regions.replace(start, reached, changed)
+        end, prot = checked_end(start, length), checked_prot(prot)
+        reached = self._alter(start, end, lambda part: replace(part, prot=prot))
+        if reached > start:
             self._table.clear(start >> PAGE_SHIFT, reached >> PAGE_SHIFT)
             self._notify([(start, reached)])
         return reached == end
 
+    def mark(self, start: int, length: int, add: Mark, remove: Mark = Mark.NONE) -> bool:
+        """Change marks; ValueError and result as for `protect`."""
+        end = checked_end(start, length)
+        return self._alter(start, end, lambda part: replace(part, marks=part.marks & ~remove | add)) == end
+
+    def drop(self, start: int, length: int) -> None:
+        """Throw private pages away, so that a range shows its first contents. ValueError as for `map`."""
+        first, last = start >> PAGE_SHIFT, checked_end(start, length) >> PAGE_SHIFT
+        self._remapped = True
+        self._table.clear(first, last)
+        self._drop_pages(first, last)
+        self._notify([(start, start + length)])
+
+    def reback(self, old: Image, new: Image) -> None:
+        """Have the regions that show `old` show `new`. Private pages stay, but for those past its end."""
+        for region in self.regions():
+            if region.backing is old:
+                after = replace(region, backing=new)
+                self._remapped = True
+                self._regions.replace(region.start, region.end, [after])
+                self._table.clear(region.start >> PAGE_SHIFT, region.end >> PAGE_SHIFT)
+                self._drop_pages(after.limit >> PAGE_SHIFT, region.end >> PAGE_SHIFT)
+                self._notify([(region.start, region.end)])
+
     def regions(self) -> list[Region]:
         """All regions in ascending order; neighbours that could be one are one."""
         return list(self._regions)
+
+    def between(self, start: int, end: int) -> list[Region]:
+        """The regions between two addresses, clipped to them."""
+        return self._regions.between(start, end)
+
+    def private(self, start: int, end: int) -> list[int]:
+        """The addresses of the private pages between two addresses, in ascending order."""
+        first, last = start >> PAGE_SHIFT, end >> PAGE_SHIFT
+        inside = range(first, last) if last - first < len(self._pages) else sorted(self._pages)
+        return [index << PAGE_SHIFT for index in inside if first <= index < last and index in self._pages]
 
     def filled(self, region: Region) -> int:
         """Bytes from a region's start to the end of its last page that can hold anything but zeros.
@@ -223,7 +238,7 @@ class Memory:
         Raises GuestFault if the guest may not read a byte before the end.
         """
         parts: list[bytes] = []
-        for piece, _, size in _pieces(address, limit):
+        for piece, _, size in pieces(address, limit):
             part, end, _ = self.read(piece, size).partition(b"\0")
             parts.append(part)
             if end:
@@ -241,6 +256,8 @@ class Memory:
         prot = int(region.prot) if region else 0
         if region is None or not prot & kind:
             raise GuestFault(untagged(address), AccessKind(kind), region is not None)
+        if index << PAGE_SHIFT >= region.limit:
+            raise BeyondFile(untagged(address), AccessKind(kind))
         if kind == W_BIT:
             return self._own(index, region)
         page = self._pages.get(index)
@@ -256,11 +273,11 @@ class Memory:
     def peek(self, address: int, length: int) -> bytes:
         """`length` bytes at `address` whatever their permissions.
 
-        Raises GuestFault at the first byte that is not mapped, ValueError if length is negative.
+        Raises GuestFault at the first byte that is not there, ValueError if length is negative.
         """
         self._require(address, length, AccessKind.READ, anyhow=True)
         parts: list[bytes] = []
-        for piece, _, size in _pieces(address, length):
+        for piece, _, size in pieces(address, length):
             index, region = self._locate(piece)
             page = self._pages.get(index)
             host = (page.address if page else region.page_at(index << PAGE_SHIFT)) + (piece & _OFFSET)
@@ -277,7 +294,7 @@ class Memory:
         self._require(address, len(data), AccessKind.WRITE, anyhow=True)
         targets = [
             (self._own(*self._locate(piece)) & -PAGE | piece & _OFFSET, done, size)
-            for piece, done, size in _pieces(address, len(data))
+            for piece, done, size in pieces(address, len(data))
         ]
         for host, done, size in targets:
             HOST[host : host + size] = data[done : done + size]
@@ -330,7 +347,7 @@ class Memory:
 
     @property
     def remapped(self) -> bool:
-        """Whether anything was mapped, unmapped or protected since that snapshot."""
+        """Whether regions changed, or pages were dropped, since that snapshot."""
         return self._remapped
 
     def own(self, address: int) -> int:
@@ -394,14 +411,23 @@ class Memory:
         self._regions.replace(start, end, new)
         self._notify([(start, end)])
 
+    def _alter(self, start: int, end: int, change: Callable[[Region], Region]) -> int:
+        """Change what is mapped in a range, up to the first hole; where that is, or `end`."""
+        reached, changed = start, []
+        for part in self._regions.between(start, end):
+            if part.start != reached:
+                break
+            changed.append(change(part))
+            reached = part.end
+        if changed:
+            self._remapped = True
+            self._regions.replace(start, reached, changed)
+        return reached
+
     def _drop_pages(self, first: int, last: int) -> None:
-        pages = self._pages
-        if last - first < len(pages):
-            dropped = [index for index in range(first, last) if index in pages]
-        else:
-            dropped = [index for index in pages if first <= index < last]
+        dropped = [page >> PAGE_SHIFT for page in self.private(first << PAGE_SHIFT, last << PAGE_SHIFT)]
         for index in dropped:
-            del pages[index]
+            del self._pages[index]
         if self._base():
             self._changed.update(dropped)
         else:
@@ -434,7 +460,7 @@ class Memory:
         """Where a range is in `HOST`, page by page, once it is known that `kind` may access all of it."""
         self._require(address, length, kind)
         parts: list[slice] = []
-        for piece, _, size in _pieces(address, length):
+        for piece, _, size in pieces(address, length):
             entry = self._entries[(piece & _UNTAGGED) >> PAGE_SHIFT]
             if not entry & kind:
                 entry = self.resolve(piece, kind)
@@ -449,32 +475,14 @@ class Memory:
         start = reached = address & _UNTAGGED
         while reached < start + length:
             region = self._regions.find(reached)
+            at = untagged(address + reached - start)
             if region is None or not (anyhow or int(region.prot) & kind):
-                raise GuestFault(untagged(address + reached - start), kind, region is not None)
-            reached = region.end
+                raise GuestFault(at, kind, region is not None)
+            if reached >= region.limit:
+                raise BeyondFile(at, kind)
+            reached = region.limit
 
     def _notify(self, ranges: Iterable[tuple[int, int]]) -> None:
         if self.on_remap:
             for start, end in ranges:
                 self.on_remap(start, end)
-
-
-def _pieces(address: int, length: int) -> Iterator[tuple[int, int, int]]:
-    """Cut a range at page ends: (address, bytes before it, bytes in it)."""
-    done = 0
-    while done < length:
-        size = min(PAGE - (address + done & _OFFSET), length - done)
-        yield address + done, done, size
-        done += size
-
-
-def _checked_end(start: int, length: int) -> int:
-    if (start | length) & _OFFSET or length <= 0 or start < 0 or start + length > _VA_END:
-        raise ValueError(f"cannot map {length:#x} bytes at {start:#x}: not whole pages of the address space")
-    return start + length
-
-
-def _checked_prot(prot: Prot | int) -> Prot:
-    if int(prot) & ~7:
-        raise ValueError(f"unknown permission bits {int(prot):#x}")
-    return Prot(prot)

@@ -49,14 +49,16 @@ ZERO_PAGE: Final = host_address(_zeros)
 class Image:
     """A page-aligned copy of a file or segment that any number of machines read and none writes.
 
-    The last page is padded with zeros. `size` is in bytes, without the padding.
+    The last page is padded with zeros. `size` is in bytes, without the padding. Pages past the end are zeros,
+    or, if it `ends`, nothing that can be accessed, as in a file that is mapped (`BeyondFile`).
     """
 
-    __slots__ = ("_bytes", "_end", "address", "name", "size")
+    __slots__ = ("_bytes", "_end", "address", "ends", "name", "size")
 
-    def __init__(self, data: Buffer, name: str = "") -> None:
+    def __init__(self, data: Buffer, name: str = "", *, ends: bool = False) -> None:
         view = memoryview(data).cast("B")
         self.name = name
+        self.ends = ends
         self.size = len(view)
         self._end = (self.size + PAGE - 1) & -PAGE
         # An anonymous mapping may not be empty.

@@ -9,7 +9,8 @@ from enum import IntFlag
 from itertools import pairwise
 from operator import attrgetter
 
-from kvrm.memory.pages import ZERO_PAGE, Image
+from kvrm.memory.pages import PAGE, ZERO_PAGE, Image
+from kvrm.memory.table import VA_BITS
 
 _start = attrgetter("start")
 
@@ -21,6 +22,23 @@ class Prot(IntFlag):
     R = 1
     W = 2
     X = 4
+
+
+class Mark(IntFlag):
+    """What Linux notes of a mapping besides permissions (VM_* in linux/mm.h). No access looks at it."""
+
+    NONE = 0
+    SHARED = 1
+    LOCKED = 2
+    GROWSDOWN = 4
+    SEQUENTIAL = 8
+    RANDOM = 16
+    DONTFORK = 32
+    DONTDUMP = 64
+    WIPEONFORK = 128
+    HUGEPAGE = 256
+    NOHUGEPAGE = 512
+    MERGEABLE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,14 @@ class Region:
     backing: Image | None = None
     offset: int = 0
     name: str = ""
+    marks: Mark = Mark.NONE
+
+    @property
+    def limit(self) -> int:
+        """The first address whose page nothing is behind, because a file has ended; else `end`."""
+        if self.backing is None or not self.backing.ends:
+            return self.end
+        return min(self.end, max(self.start, self.start + self.backing.length - self.offset))
 
     def part(self, start: int, end: int) -> Region:
         """The piece of this region between two page-aligned addresses, clipped to the region."""
@@ -55,6 +81,7 @@ class Region:
             self.end == other.start
             and self.prot == other.prot
             and self.name == other.name
+            and self.marks == other.marks
             and self.backing is other.backing
             and self._offset_at(self.end) == other.offset
         )
@@ -148,3 +175,26 @@ def differences(old: RegionList, new: RegionList) -> list[tuple[int, int]]:
         if not same:
             ranges.append((start, end))
     return ranges
+
+
+def checked_end(start: int, length: int) -> int:
+    """Where a range ends; ValueError unless it is whole pages of the address space, one at least."""
+    if (start | length) & PAGE - 1 or length <= 0 or start < 0 or start + length > 1 << VA_BITS:
+        raise ValueError(f"cannot map {length:#x} bytes at {start:#x}: not whole pages of the address space")
+    return start + length
+
+
+def checked_prot(prot: Prot | int) -> Prot:
+    """The permissions; ValueError if there are other bits."""
+    if int(prot) & ~7:
+        raise ValueError(f"unknown permission bits {int(prot):#x}")
+    return Prot(prot)
+
+
+def pieces(address: int, length: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a range at page ends: (address, bytes before it, bytes in it)."""
+    done = 0
+    while done < length:
+        size = min(PAGE - (address + done & PAGE - 1), length - done)
+        yield address + done, done, size
+        done += size

@@ -12,7 +12,7 @@ import random
 
 import pytest
 
-from against_qemu import CACHES, CASES, CPU, NOP, SEED, compare, excluded, is_float
+from against_qemu import CACHES, CASES, CPU, NOP, SEED, compare, excluded, is_float, qemu_oracle
 from aiming import accesses, aim
 from fp_operands import random_fp_case
 from integer_operands import random_integer_case
@@ -21,7 +21,6 @@ from kvrm.isa.a64 import Definition, decode, definitions, disassemble
 from kvrm.isa.features import ALL
 from kvrm.isa.probe import effects_of
 from oracle.case import ENTRY, PAGE, Case, Kind, Outcome
-from oracle.qemu import QemuOracle
 from oracle.translator_side import TranslatorSide
 from qemu_faults import put_right
 from words import random_words
@@ -89,9 +88,9 @@ def translatable(case: Case, outcome: Outcome, filled: bool) -> bool:
 
 @pytest.mark.parametrize("d", definitions, ids=lambda d: d.key)
 def test_definition_in_a_region(d: Definition) -> None:
-    if reason := excluded(d) or QemuOracle.unavailable():
+    if reason := excluded(d):
         pytest.skip(reason)
-    qemu = QemuOracle("cortex-a57" if d.key in CACHES else CPU)
+    qemu = qemu_oracle("cortex-a57" if d.key in CACHES else CPU)
     rng = random.Random(f"{SEED} region {d.key}")
     cases: list[Case] = []
     for word in random_words(d, rng, WORDS):

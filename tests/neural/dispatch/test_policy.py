@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ from kvrm.target.cuda import kernel
 from kvrm.target.cuda.ptx import compile_ptx
 from lane_tools import Do, facts, lanes_of, machine, mixture
 from places import GUESTS
+from ptx_tools import assemble
 
 PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
 CODE = bytes.fromhex("0008c19a010000d4")  # udiv x0, x0, x1; svc #0
@@ -303,16 +302,12 @@ class TestInlineOnTheDevice:
         assert result.stop is kvrm.Stop.UNDEFINED
 
 
-def test_inline_assembles(tmp_path: Path) -> None:
+def test_inline_assembles(ptxas: str, tmp_path: Path) -> None:
     """NVIDIA's assembler accepts it; each product of the network is in the kernel's text."""
-    if shutil.which("ptxas") is None:
-        pytest.skip("ptxas is missing")
     emits = InlineNetwork(load(NAME, COUNT)).emit
     text = compile_ptx(kernel.stage([("ldr_x_unsigned", ())], inline=emits).device, "sm_90")
     assert text.count("fma.rn.f32") == 44 * 32 + 32 * 16 + 16 * 7
-    ptx = tmp_path / "run.ptx"
-    ptx.write_text(text)
-    subprocess.run(["ptxas", "-arch=sm_90", ptx, "-o", tmp_path / "run.cubin"], check=True)
+    assemble(ptxas, text, "sm_90", tmp_path)
 
 
 def test_inline_has_no_other_policy_beside_it() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import cross
 from kvrm import UsageError
 from kvrm.neural.patterns import dataset, evaluation, known, network, policies, training
 from kvrm.neural.patterns.archives import functions_in
@@ -95,10 +94,8 @@ def test_functions_are_found(examples: Path, name: str, frames: bool) -> None:
 
 
 def test_stripping_changes_nothing(pattern_guest: Path, tmp_path: Path) -> None:
-    tool = shutil.which("aarch64-linux-gnu-strip")
-    assert tool is not None
     stripped = tmp_path / "stripped"
-    subprocess.run([tool, "-o", stripped, pattern_guest], check=True)
+    cross.run("aarch64-linux-gnu-strip", "-o", str(stripped), str(pattern_guest))
     one, other = Program.of(pattern_guest), Program.of(stripped)
     assert one.symbols and not other.symbols
     found = [[(f.start, f.end, f.evidence) for f in find_functions(p)] for p in (one, other)]
@@ -242,19 +239,14 @@ int other(int i) { return table[i & 7] + NUMBER; }
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """One source compiled in three ways, the first one in an archive."""
-    compiler = shutil.which("aarch64-linux-gnu-gcc")
-    if compiler is None:
-        pytest.skip("aarch64-linux-gnu-gcc is missing (Debian package gcc-aarch64-linux-gnu)")
     place = tmp_path_factory.mktemp("objects")
     (place / "a.c").write_text(SOURCE)
     made = []
     for number, option in enumerate(("-O1", "-Os", "-O2")):
-        path = place / f"{number}.o"
         options = [option, "-c", "-ffreestanding", "-fno-builtin", f"-DNUMBER={number}"]
-        subprocess.run([compiler, *options, place / "a.c", "-o", path], check=True)
-        made.append(path)
+        made.append(cross.build(place / "a.c", place / f"{number}.o", *options))
     archive = place / "library.a"
-    subprocess.run(["aarch64-linux-gnu-ar", "rcs", archive, made[0]], check=True)
+    cross.run("aarch64-linux-gnu-ar", "rcs", str(archive), str(made[0]))
     return [archive, *made[1:]]
 
 

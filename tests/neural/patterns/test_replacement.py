@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cross
 import kvrm
 from kvrm.neural.patterns import network
 from kvrm.neural.patterns.alone import are_alone
@@ -196,21 +197,10 @@ def test_run_with_a_policy(pattern_guest: Path) -> None:
 
 def test_data_train_evaluate(pattern_guest: Path, tmp_path: Path) -> None:
     """The commands, on a data set of two programs' objects."""
-    source = SUPPORT / "pattern_guest.c"
     made = []
     for option in ("-O1", "-Os", "-O2"):
-        made.append(tmp_path / f"{option}.o")
-        command = [
-            "aarch64-linux-gnu-gcc",
-            option,
-            "-c",
-            "-ffreestanding",
-            "-fno-builtin",
-            source,
-            "-o",
-            made[-1],
-        ]
-        subprocess.run(command, check=True)
+        options = [option, "-c", "-ffreestanding", "-fno-builtin"]
+        made.append(cross.build(SUPPORT / "pattern_guest.c", tmp_path / f"{option}.o", *options))
     data = tmp_path / "data"
     libcs = ["--libc", f"one={made[0]}", "--libc", f"two={made[1]}"]
     done = cli("data", "patterns", *libcs, "--variant", f"one:gcc:O2={made[2]}", "--out", data)

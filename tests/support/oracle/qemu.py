@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from . import cross
+import cross
+
 from .case import ADDRESS_MASK, BROKEN, MAX_WORDS, Case, Kind, Outcome, check_case
+from .harness import build_harness
 
 PROGRAMS: Final = ("qemu-aarch64", "qemu-aarch64-static")
 CASES_PER_PROCESS: Final = 4096
@@ -77,7 +79,7 @@ class QemuOracle:
             raise RuntimeError(reason)
         self.cpu = cpu
         self._qemu = next(path for name in PROGRAMS if (path := shutil.which(name)))
-        self._harness = cross.build_harness(_REQUEST.size, _ANSWER.size, cache)
+        self._harness = build_harness(_REQUEST.size, _ANSWER.size, cache)
 
     @staticmethod
     def unavailable() -> str | None:

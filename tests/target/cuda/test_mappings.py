@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno as E
 import random
 import struct
 from pathlib import Path
@@ -30,12 +31,12 @@ from cuda_tools import (
     script,
 )
 from kvrm import Stop
-from kvrm.linux.calls import memory
+from kvrm.linux import mapped
 
 pytestmark = pytest.mark.usefixtures("place")
 
 SHARED, PRIVATE, VALIDATE, FIXED, NO_REPLACE = 1, 2, 3, 0x10, 0x100000
-NAMES = {"text": 2 * PAGE + 900, "other": 100, "empty": 0, "pages": 2 * PAGE, "large": 9 * PAGE + 1}
+NAMES = {"text": 2 * PAGE + 900, "other": PAGE + 100, "empty": 0, "pages": 2 * PAGE, "large": 9 * PAGE + 1}
 """Files and their sizes; they are opened in this order, as descriptors from 3 on."""
 TEXT, OTHER, EMPTY, PAGES, LARGE = range(3, 8)
 OPEN = [op for name in NAMES for op in opening(name)]
@@ -74,28 +75,56 @@ def at(number: int, offset: int = 0) -> int:
 
 
 def test_what_mappings_show(calls: Path, away: Away) -> None:
-    """All of a file, parts of it, what follows it; in several lanes, which are in step until one ends."""
+    """All of a file, and parts of it; in several lanes, which are in step until one ends."""
     ops: list[Op | bytes] = [
         of_file(TEXT, NAMES["text"]),
         of_file(OTHER, 1, READ, SHARED),
-        of_file(EMPTY, PAGE),
         of_file(PAGES, 2 * PAGE, READ, VALIDATE),
-        of_file(LARGE, 20 * PAGE, READ | WRITE),
+        of_file(LARGE, 10 * PAGE, READ | WRITE),
         of_file(LARGE, 3 * PAGE - 1, READ, PRIVATE, 2 * PAGE),
-        of_file(LARGE, 3 * PAGE, READ, PRIVATE, 8 * PAGE),
-        of_file(LARGE, PAGE, READ, PRIVATE, 10 * PAGE),
-        of_file(LARGE, PAGE, READ, PRIVATE, 1 << 40),
+        of_file(LARGE, 2 * PAGE, READ, PRIVATE, 8 * PAGE),
         of_file(TEXT, 3 * PAGE, READ, SHARED | 0x8000),
     ]
-    sizes = (3, 1, 1, 2, 20, 3, 3, 1, 1, 3)
+    sizes = (3, 1, 2, 10, 3, 2, 3)
     ops += [("write", 1, at(n), size * PAGE) for n, size in enumerate(sizes)]
     ops += [("load", at(0, PAGE * k + 5)) for k in range(3)]
-    results = lanes(calls, *([*OPEN, *ops[:n]] for n in (len(ops), 5, 11, 18, len(ops))), [])
+    results = lanes(calls, *([*OPEN, *ops[:n]] for n in (len(ops), 5, 9, 13, len(ops))), [])
     assert not away
     shown = results.stdout[0][8 * (OPENED + len(sizes)) :]
     text, zeros = Path("text").read_bytes(), bytes(PAGE)
     assert shown.startswith(text + zeros[: 3 * PAGE - len(text)])
     assert results.stdout[0] == results.stdout[4]
+
+
+BEYOND: dict[str, list[Op | bytes]] = {
+    "a file's last page": [of_file(LARGE, 20 * PAGE), ("load", at(0, 9 * PAGE + 1))],
+    "a read": [of_file(LARGE, 20 * PAGE), ("load", at(0, 10 * PAGE))],
+    "a write": [of_file(LARGE, 20 * PAGE, READ | WRITE), ("store", at(0, 10 * PAGE))],
+    "a write to shared memory": [of_file(EMPTY, PAGE, READ, SHARED), ("store", at(0), 1)],
+    "all of a mapping": [of_file(LARGE, PAGE, READ, PRIVATE, 10 * PAGE), ("load", at(0))],
+    "an empty file": [of_file(EMPTY, PAGE), ("load", at(0))],
+    "from a call": [of_file(LARGE, 20 * PAGE), ("write", 1, at(0, 10 * PAGE), 1)],
+    "to a call": [of_file(EMPTY, PAGE, READ | WRITE), ("clock_gettime", 1, at(0))],
+}
+"""What is done past the end of a file."""
+
+
+def test_past_the_end(calls: Path, away: Away) -> None:
+    """The CPU does it: a page that the file does not have gives SIGBUS, and calls fail."""
+    results = lanes(calls, *([*OPEN, *ops] for ops in BEYOND.values()), [*OPEN])
+    found = {name: results.lane(n) for n, name in enumerate(BEYOND)}
+    ended = {name: lane.signal for name, lane in found.items() if lane.stop is Stop.FAULT}
+    bus = ["a read", "a write", "all of a mapping", "an empty file"]
+    assert ended == {**dict.fromkeys(bus, 7), "a write to shared memory": 11}
+    for name in ("from a call", "to a call"):
+        assert int.from_bytes(found[name].stdout[-8:], "little", signed=True) == -E.EFAULT
+    assert [lane for lane, _ in away] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_lanes_that_begin_past_the_end(calls: Path) -> None:
+    before, after = [*OPEN, of_file(LARGE, 20 * PAGE)], ("load", at(0, 10 * PAGE))
+    results = forks(calls, before, [after], [("munmap", at(0), 20 * PAGE)], [])
+    assert results.lane(0).signal == 7 and results.stops == {Stop.FAULT: 1, Stop.EXIT: 2}
 
 
 def test_private_changes(calls: Path, away: Away) -> None:
@@ -111,8 +140,6 @@ def test_private_changes(calls: Path, away: Away) -> None:
         ("pread64", TEXT, at(2, 10), 2 * PAGE, 5),
         ("clock_gettime", 1, at(0, 300)),
         ("getrandom", at(0, 400), 9),
-        ("mprotect", at(1, PAGE), PAGE, READ | WRITE),
-        ("store", at(1, PAGE + 1), 96),
         ("mprotect", at(0), PAGE, READ),
         *(("write", 1, at(n), 3 * PAGE) for n in range(3)),
     ]
@@ -204,8 +231,8 @@ USE: list[Op | bytes] = [
     *opening("other"),
     of_file(LARGE, 2 * PAGE, READ | WRITE),
     ("store", at(11, 3), 7),
-    ("mprotect", at(1, 6 * PAGE), PAGE, READ | WRITE),
-    ("store", at(1, 6 * PAGE), 8),
+    ("mprotect", at(1, 6 * PAGE), PAGE, 0),
+    ("mprotect", at(1, 6 * PAGE), PAGE, READ),
     ("munmap", at(11), 2 * PAGE),
     of_file(TEXT, 2 * PAGE, READ, SHARED, PAGE),
     ("mprotect", at(0, 2 * PAGE), PAGE, 0),
@@ -246,13 +273,13 @@ def test_on_the_cpu_afterwards(calls: Path, away: Away) -> None:
 def test_lanes_that_leave_share_a_copy(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host reads a file once for all lanes that have mapped it alike; others have copies of their own."""
     made: list[bytes] = []
-    real = memory.Image
-    monkeypatch.setattr(memory, "Image", lambda data, name: made.append(data) or real(data, name))
+    real = mapped.Image
+    monkeypatch.setattr(mapped, "Image", lambda data, *a, **kw: made.append(data) or real(data, *a, **kw))
     first = of_file(TEXT, PAGE)
     seconds = first, of_file(OTHER, 2 * PAGE), of_file(TEXT, PAGE, offset=2 * PAGE)
     texts = [script([*OPEN, first, second, ("umask", 0)]) for second in seconds for _ in range(32)]
     assert run("cuda", calls, stdin=texts, engine="interpreter").stops == {Stop.EXIT: 96}
-    assert sorted(map(len, made)) == [100, NAMES["text"] - 2 * PAGE, PAGE, PAGE]
+    assert sorted(map(len, made)) == [NAMES["text"] - 2 * PAGE, PAGE, PAGE, PAGE + 100]
 
 
 ELSEWHERE: dict[str, list[Op | bytes]] = {
@@ -283,7 +310,6 @@ def test_on_the_cpu(calls: Path, name: str, away: Away) -> None:
 def test_code_in_a_file(calls: Path, away: Away) -> None:
     """It may be mapped to be executed; here it is only read."""
     ops: list[Op | bytes] = [of_file(TEXT, 3 * PAGE, READ | 4), ("write", 1, at(0), 3 * PAGE)]
-    ops += [("mprotect", at(0), PAGE, READ | WRITE | 4), ("store", at(0, 5), 1), ("load", at(0, 5))]
     lanes(calls, [*OPEN, *ops], [*OPEN, *ops])
     assert not away
 
@@ -294,7 +320,7 @@ CLAIMS: dict[str, tuple[list[list[Op | bytes]], list[int]]] = {
     "parts that meet": ([[of_file(LARGE, n * PAGE, offset=(9 - n) * PAGE)] for n in (3, 5, 1)], []),
     "memory first": ([[mapping(PAGE)], [of_file(TEXT, PAGE)], [mapping(2 * PAGE)]], [1]),
     "a file first": ([[of_file(TEXT, PAGE)], [mapping(2 * PAGE)], [of_file(TEXT, PAGE)]], [1]),
-    "zeros of a file": ([[of_file(EMPTY, PAGE)], [mapping(PAGE)], [of_file(OTHER, 2 * PAGE)]], []),
+    "past files": ([[of_file(EMPTY, PAGE), ("brk", 0)], [mapping(PAGE)], [of_file(OTHER, 3 * PAGE)]], [1]),
     "beyond the first": ([[of_file(TEXT, PAGE)], [of_file(OTHER, 3 * PAGE)], [mapping(PAGE)]], [1, 2]),
     "one after the other": (
         [[of_file(fd, PAGE), ("write", 1, at(0), PAGE), ("munmap", at(0), PAGE)] for fd in (TEXT, OTHER)],
@@ -339,7 +365,7 @@ def test_lanes_that_want_the_same_page_at_the_same_time(calls: Path, place: str,
     for _ in range(32 if place == "host" else 1024):
         ops = list(OPEN)
         for turn in range(20):
-            fd, offset = rng.choice([TEXT, TEXT, TEXT, OTHER]), rng.choice([0, 0, 0, PAGE])
+            fd, offset = rng.choice([TEXT, TEXT, TEXT, PAGES]), rng.choice([0, 0, 0, PAGE])
             of_this = of_file(fd, 2 * PAGE, READ | WRITE, offset=offset)
             ops.append(rng.choice([of_this, of_this, of_this, mapping(2 * PAGE)]))
             ops += [(name, at(4 * turn, PAGE // 2), value) for name, value in (("load", 0), ("store", turn))]
@@ -368,7 +394,7 @@ def test_too_many_bytes_of_files(calls: Path, away: Away, monkeypatch: pytest.Mo
     text = [*OPEN, *(of_file(LARGE, 4 * PAGE, offset=PAGE) for _ in range(4))]
     image = Path(calls).stat().st_size
     for room, gone in ((1 << 20, 0), (16 * PAGE + image, 0), (15 * PAGE, 1)):
-        monkeypatch.setattr(memory, "_FILE_LIMIT", room)
+        monkeypatch.setattr(mapped, "_FILE_LIMIT", room)
         away.clear()
         lanes(calls, text)
         assert len(away) == gone
@@ -411,7 +437,7 @@ def test_reset(calls: Path, work: Path, away: Away) -> None:
     found = []
     for change, order in enumerate((texts, texts[::-1], texts)):
         if change == 2:
-            (work / "large").write_bytes(bytes(range(256)) * 100)
+            (work / "large").write_bytes(bytes(range(256)) * 145)
         inputs = [script(o) for o in apart(*order)]
         fork.reset()
         fork.stdin, fork.keep = inputs, KEEP

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from kvrm.target.cuda.image import ENTRY
 from kvrm.target.cuda.prefetch import packed
 from kvrm.target.cuda.ptx import compile_ptx
 from lane_tools import Do, facts, lanes_of, machine, mixture
+from ptx_tools import assemble
 
 DATA = 0x10000
 TO = slice(DATA + 0x10000, DATA + 0x12000)
@@ -93,16 +92,12 @@ def test_which_instructions_can_prefetch() -> None:
     assert len(can) > 300 and all("4" in key and key.endswith("_post") for key in cannot)
 
 
-def test_prefetches_assemble(tmp_path: Path) -> None:
+def test_prefetches_assemble(ptxas: str, tmp_path: Path) -> None:
     """NVIDIA's assembler accepts them."""
-    if shutil.which("ptxas") is None:
-        pytest.skip("ptxas is missing")
     variants = [("ldr_x_unsigned", ())]
     text = compile_ptx(kernel.stage(variants, prefetching=[0]).device, "sm_90")
     assert text.count("prefetch.global.L1") == 2
-    ptx = tmp_path / "run.ptx"
-    ptx.write_text(text)
-    subprocess.run(["ptxas", "-arch=sm_90", ptx, "-o", tmp_path / "run.cubin"], check=True)
+    assemble(ptxas, text, "sm_90", tmp_path)
 
 
 # -- in a machine ------------------------------------------------------------------------------------------

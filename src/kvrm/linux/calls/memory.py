@@ -6,252 +6,232 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import Directory
 from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
-from kvrm.linux.loader import MMAP_LOW, MMAP_TOP
-from kvrm.memory import PAGE, VA_BITS, Image, Prot, Region
+from kvrm.linux.files.regular import BytesFile
+from kvrm.linux.loader import MMAP_LOW
+from kvrm.linux.mapped import Mapped, show_file
+from kvrm.linux.space import (
+    VA_END,
+    find_room,
+    has_data_room,
+    is_data,
+    may_lock,
+    page_range,
+    page_up,
+    parts,
+    readable,
+    require_few,
+    require_lockable,
+    require_pages,
+    require_room,
+    size_of,
+)
+from kvrm.memory import PAGE, Image, Mark, Prot, Region, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_VA_END: Final = 1 << VA_BITS
-_REGIONS_LIMIT: Final = 65530
-_FILE_LIMIT: Final = 1 << 30
-"""Most bytes of files that a guest may have mapped: the host holds a copy of each mapping."""
-_MOVE_BLOCK: Final = 1 << 20
 _HEAP: Final = "[heap]"
+_SHARED_MEMORY: Final = "/dev/zero (deleted)"
+_LARGEST_FILE: Final = (1 << 63) - 1
+_OTHER_FLAGS: Final = ~(abi.LEGACY_MAP_FLAGS | abi.MAP_TYPE)
 
 
 def brk(process: Process, address: int) -> int:
     """Move the end of the heap; returns the end, moved or not."""
-    memory, old = process.memory, process.heap_end
-    if not process.heap_start <= address <= _VA_END - PAGE:
+    old, limit = process.heap_end, process.limit(abi.RLIMIT_DATA)[0]
+    if not process.heap_start <= address <= VA_END - PAGE or address - process.heap_start > limit:
         return old
     old_page, new_page = page_up(old), page_up(address)
     if new_page < old_page:
-        memory.unmap(new_page, old_page - new_page)
+        process.memory.unmap(new_page, old_page - new_page)
     elif new_page > old_page:
-        if _parts(process, old_page, new_page) or _crowded(process):
+        try:
+            _grow_heap(process, old_page, new_page)
+        except Failure:
             return old
-        memory.map(old_page, new_page - old_page, Prot.R | Prot.W, name=_HEAP)
     process.heap_end = address
     return address
 
 
+def _grow_heap(process: Process, start: int, end: int) -> None:
+    prot, marks = readable(process, Prot.R | Prot.W), _locked(process, 0)
+    if parts(process, start, end + PAGE):
+        raise Failure(Errno.ENOMEM)
+    if marks:
+        require_lockable(process, end - start)
+    require_room(process, end - start, prot, marks)
+    require_few(process)
+    process.memory.map(start, end - start, prot, name=_HEAP, marks=marks)
+
+
 def mmap(process: Process, address: int, length: int, prot: int, flags: int, fd: int, offset: int) -> int:
     """Map memory or a file. Shared mappings of files are private copies: writes do not reach the file."""
-    if flags & abi.MAP_TYPE not in (abi.MAP_SHARED, abi.MAP_PRIVATE, abi.MAP_SHARED_VALIDATE):
+    if offset % PAGE:
         raise Failure(Errno.EINVAL)
-    if length == 0 or offset % PAGE:
+    file = None if flags & abi.MAP_ANONYMOUS else process.file(fd)
+    if file is not None and file.flags & abi.O_PATH:
+        raise Failure(Errno.EBADF)
+    if flags & abi.MAP_HUGETLB:
+        raise Failure(Errno.EINVAL if file else Errno.ENOMEM)
+    if length == 0:
         raise Failure(Errno.EINVAL)
-    length = page_up(length)
-    file = None if flags & abi.MAP_ANONYMOUS else _mappable(process, fd, prot, flags)
-    if length > _VA_END or _crowded(process):
-        raise Failure(Errno.ENOMEM)
-    start = _place(process, address, length, flags)
-    backing = image_of(process, file, length, offset) if file is not None else None
-    name = file.path.decode(errors="surrogateescape") if file is not None else ""
-    process.memory.map(start, length, _prot(prot), backing, name=name)
+    size, allowed, marks = page_up(length), readable(process, prot), _locked(process, flags)
+    require_few(process)
+    start = _place(process, address, size, flags)
+    if flags & abi.MAP_LOCKED and not may_lock(process):
+        raise Failure(Errno.EPERM)
+    if marks:
+        require_lockable(process, size)
+    marks |= _kind(file, prot, flags, offset, size)
+    over = parts(process, start, start + size)
+    require_room(process, size - size_of(over), allowed, marks)
+    image = None
+    if file is not None and not isinstance(file, DeviceFile):
+        image = show_file(process, Mapped(file, offset, size))
+    name = image.name if image else _SHARED_MEMORY if marks & Mark.SHARED else ""
+    process.memory.map(start, size, allowed, image, name=name, marks=marks)
     return start
+
+
+def _locked(process: Process, flags: int) -> Mark:
+    return Mark.LOCKED if process.locks_future or flags & abi.MAP_LOCKED else Mark.NONE
+
+
+def _place(process: Process, address: int, size: int, flags: int) -> int:
+    """Where a mapping goes."""
+    if size > VA_END:
+        raise Failure(Errno.ENOMEM)
+    if not flags & (abi.MAP_FIXED | abi.MAP_FIXED_NOREPLACE):
+        hint = address & -PAGE
+        return find_room(process, size, max(hint, MMAP_LOW) if 0 < hint < VA_END else 0)
+    if address > VA_END - size:
+        raise Failure(Errno.ENOMEM)
+    if address % PAGE:
+        raise Failure(Errno.EINVAL)
+    if address < MMAP_LOW:
+        raise Failure(Errno.EPERM)
+    if flags & abi.MAP_FIXED_NOREPLACE and parts(process, address, address + size):
+        raise Failure(Errno.EEXIST)
+    return address
+
+
+def _kind(file: OpenFile | None, prot: int, flags: int, offset: int, size: int) -> Mark:
+    """Whether a mapping is shared, and grows, once it is clear that what is mapped can be mapped so."""
+    kind, grows = flags & abi.MAP_TYPE, bool(flags & abi.MAP_GROWSDOWN)
+    if file is not None and offset + size > _LARGEST_FILE:
+        raise Failure(Errno.EOVERFLOW)
+    kinds = (abi.MAP_SHARED, abi.MAP_PRIVATE, *([abi.MAP_SHARED_VALIDATE] if file else []))
+    if kind not in kinds:
+        raise Failure(Errno.EINVAL)
+    shared = kind != abi.MAP_PRIVATE
+    if file is not None:
+        if kind == abi.MAP_SHARED_VALIDATE and flags & _OTHER_FLAGS:
+            raise Failure(Errno.EOPNOTSUPP)
+        if not file.readable or (shared and prot & Prot.W and not file.writable):
+            raise Failure(Errno.EACCES)
+        if not _can_be_mapped(file):
+            raise Failure(Errno.ENODEV)
+    if grows and (shared or file is not None):
+        raise Failure(Errno.EINVAL)
+    return (Mark.SHARED if shared else Mark.NONE) | (Mark.GROWSDOWN if grows else Mark.NONE)
+
+
+def _can_be_mapped(file: OpenFile) -> bool:
+    if isinstance(file, DeviceFile):
+        return file.node.kind == "zero"
+    return isinstance(file, SeekableFile) and not isinstance(file, BytesFile) and not file.waits
 
 
 def munmap(process: Process, address: int, length: int) -> int:
     """Remove mappings."""
-    start, end = _range(address, length)
-    if start == end:
+    start, size = untagged(address), page_up(length)
+    if start % PAGE or start > VA_END or length > VA_END - start or size == 0:
         raise Failure(Errno.EINVAL)
-    process.memory.unmap(start, end - start)
+    process.memory.unmap(start, size)
     return 0
 
 
 def mprotect(process: Process, address: int, length: int, prot: int) -> int:
     """Change permissions."""
-    start, end = _range(address, length, Errno.ENOMEM)
-    if start < end and not process.memory.protect(start, end - start, _prot(prot)):
-        raise Failure(Errno.ENOMEM)
-    return 0
-
-
-def mremap(process: Process, old: int, old_length: int, new_length: int, flags: int, new: int) -> int:
-    """Resize or move one mapping."""
-    known = abi.MREMAP_MAYMOVE | abi.MREMAP_FIXED
-    if flags & ~known or (flags & abi.MREMAP_FIXED and not flags & abi.MREMAP_MAYMOVE):
+    grows, prot = prot & abi.PROT_GROWS, prot & ~abi.PROT_GROWS
+    if grows == abi.PROT_GROWS or untagged(address) % PAGE:
         raise Failure(Errno.EINVAL)
-    if old % PAGE or new_length == 0 or old_length == 0:
-        raise Failure(Errno.EINVAL)
-    start, end = _range(old, old_length, Errno.EFAULT)
-    new_length = page_up(new_length)
-    if new_length > _VA_END:
-        raise Failure(Errno.ENOMEM)
-    if flags & abi.MREMAP_FIXED:
-        target, target_end = _range(new, new_length)
-        if target < MMAP_LOW or (target < end and start < target_end):
-            raise Failure(Errno.EINVAL)
-        return _move(process, start, end, target, new_length)
-    if new_length <= end - start:
-        if new_length < end - start:
-            process.memory.unmap(start + new_length, end - start - new_length)
-        return start
-    grown = _whole(process, start, end)
-    if start + new_length <= _VA_END and not _parts(process, end, start + new_length):
-        _map_like(process, grown, end, new_length - (end - start), end - start)
-        return start
-    if not flags & abi.MREMAP_MAYMOVE:
-        raise Failure(Errno.ENOMEM)
-    found = process.memory.find_free(new_length, low=MMAP_LOW, high=MMAP_TOP)
-    if found is None:
-        raise Failure(Errno.ENOMEM)
-    return _move(process, start, end, found, new_length)
-
-
-def madvise(process: Process, address: int, length: int, advice: int) -> int:
-    """MADV_DONTNEED throws private changes away; other advice is ignored."""
-    start, end = _range(address, length)
-    if advice != abi.MADV_DONTNEED:
-        if advice not in abi.MADV_KNOWN:
-            raise Failure(Errno.EINVAL)
+    start, end = page_range(address, length, Errno.ENOMEM)
+    if length == 0:
         return 0
-    parts = _parts(process, start, end)
-    for part in parts:
-        size = part.end - part.start
-        process.memory.map(part.start, size, part.prot, part.backing, part.offset, part.name)
-    if sum(part.end - part.start for part in parts) != end - start:
+    if prot & ~_valid_prot(process):
+        raise Failure(Errno.EINVAL)
+    regions = parts(process, start, end)
+    if not regions or (not grows and regions[0].start != start):
+        raise Failure(Errno.ENOMEM)
+    if grows:
+        whole = next(region for region in process.memory.regions() if region.end > regions[0].start)
+        if grows != abi.PROT_GROWSDOWN or not whole.marks & Mark.GROWSDOWN:
+            raise Failure(Errno.EINVAL)
+        regions = parts(process, whole.start, end)
+    return _protect(process, regions, end, readable(process, prot))
+
+
+def _valid_prot(process: Process) -> int:
+    """The permissions that the processor knows (arch_validate_prot of Linux on arm64)."""
+    return abi.PROT_RWX | abi.PROT_SEM | (abi.PROT_BTI if "FEAT_BTI" in process.features else 0)
+
+
+def _protect(process: Process, regions: list[Region], end: int, prot: Prot) -> int:
+    """One mapping after the other, up to the first that cannot be changed, as Linux does."""
+    reached = regions[0].start
+    for region in regions:
+        if region.start != reached:
+            raise Failure(Errno.ENOMEM)
+        if prot & Prot.W and region.marks & Mark.SHARED and _is_read_only(process, region.backing):
+            raise Failure(Errno.EACCES)
+        more = region.end - region.start
+        becomes_data = is_data(prot, region.marks) and not is_data(region.prot, region.marks)
+        if becomes_data and not has_data_room(process, more):
+            raise Failure(Errno.ENOMEM)
+        process.memory.protect(region.start, more, prot)
+        reached = region.end
+    if reached != end:
         raise Failure(Errno.ENOMEM)
     return 0
+
+
+def _is_read_only(process: Process, image: Image | None) -> bool:
+    return image in process.mapped and not process.mapped[image].file.writable
 
 
 def mincore(process: Process, address: int, length: int, vector: int) -> int:
-    """Which pages are in memory: all that are mapped."""
-    start, end = _range(address, length, Errno.ENOMEM)
-    if sum(part.end - part.start for part in _parts(process, start, end)) != end - start:
+    """Which pages are in memory: those of files, and those that were written."""
+    start, end = page_range(address, length, Errno.ENOMEM)
+    if end > VA_END:
         raise Failure(Errno.ENOMEM)
-    pages = (end - start) // PAGE
-    for done in range(0, pages, PAGE):
-        process.memory.write(vector + done, b"\1" * min(PAGE, pages - done))
+    memory, at = process.memory, start
+    for region in parts(process, start, end):
+        if region.start != at:
+            break
+        for first in range(region.start, region.end, PAGE * PAGE):
+            last = min(first + PAGE * PAGE, region.end)
+            filled = region.limit if region.backing else first
+            resident = bytearray(b"\1" * (max(min(filled, last) - first, 0) // PAGE))
+            resident = resident.ljust((last - first) // PAGE, b"\0")
+            for page in memory.private(first, last):
+                resident[(page - first) // PAGE] = 1
+            memory.write(vector + (first - start) // PAGE, resident)
+        at = region.end
+    if at != end:
+        raise Failure(Errno.ENOMEM)
     return 0
 
 
 def msync(process: Process, address: int, length: int, flags: int) -> int:
     """Nothing to do: no mapping is written back."""
-    if flags & ~7 or flags & 5 == 5:
+    both = abi.MS_ASYNC | abi.MS_SYNC
+    start, end = page_range(address, length, Errno.ENOMEM)
+    if flags & ~(both | abi.MS_INVALIDATE) or flags & both == both:
         raise Failure(Errno.EINVAL)
-    start, end = _range(address, length, Errno.ENOMEM)
-    if sum(part.end - part.start for part in _parts(process, start, end)) != end - start:
-        raise Failure(Errno.ENOMEM)
+    for region in parts(process, start, end):
+        if flags & abi.MS_INVALIDATE and region.marks & Mark.LOCKED:
+            raise Failure(Errno.EBUSY)
+    require_pages(process, start, end)
     return 0
-
-
-def page_up(address: int) -> int:
-    """The address, or that of the next page if it is inside one."""
-    return (address + PAGE - 1) & -PAGE
-
-
-def _prot(prot: int) -> Prot:
-    return Prot(prot & abi.PROT_RWX)
-
-
-def _range(address: int, length: int, beyond: Errno = Errno.EINVAL) -> tuple[int, int]:
-    """The pages of a range: EINVAL if it starts inside a page, `beyond` if it leaves the address space."""
-    if address % PAGE:
-        raise Failure(Errno.EINVAL)
-    end = address + page_up(length)
-    if end > _VA_END:
-        raise Failure(beyond)
-    return address, end
-
-
-def _parts(process: Process, start: int, end: int) -> list[Region]:
-    """What is mapped between two addresses, clipped to them."""
-    if start == end:
-        return []
-    regions = process.memory.regions()
-    return [region.part(start, end) for region in regions if region.start < end and start < region.end]
-
-
-def _crowded(process: Process) -> bool:
-    return len(process.memory.regions()) >= _REGIONS_LIMIT
-
-
-def _place(process: Process, address: int, length: int, flags: int) -> int:
-    """Where a mapping goes."""
-    if flags & (abi.MAP_FIXED | abi.MAP_FIXED_NOREPLACE):
-        start, end = _range(address, length, Errno.ENOMEM)
-        if start < MMAP_LOW:
-            raise Failure(Errno.EPERM)
-        if flags & abi.MAP_FIXED_NOREPLACE and _parts(process, start, end):
-            raise Failure(Errno.EEXIST)
-        return start
-    hint = address & -PAGE if address < _VA_END else 0
-    start_or_none = process.memory.find_free(length, hint, low=MMAP_LOW, high=MMAP_TOP)
-    if start_or_none is None:
-        raise Failure(Errno.ENOMEM)
-    return start_or_none
-
-
-def _mappable(process: Process, fd: int, prot: int, flags: int) -> OpenFile | None:
-    """The file to map; None for /dev/zero, which is anonymous memory."""
-    file = process.file(fd)
-    shared = flags & abi.MAP_TYPE != abi.MAP_PRIVATE
-    if not file.readable or (shared and prot & Prot.W and not file.writable):
-        raise Failure(Errno.EACCES)
-    if isinstance(file, DeviceFile) and file.node.kind == "zero":
-        return None
-    if not isinstance(file, SeekableFile) or isinstance(file.node, Directory) or file.waits:
-        raise Failure(Errno.ENODEV)
-    return file
-
-
-def file_room(process: Process) -> int:
-    """How many more bytes of files it may map."""
-    backings = (region.backing for region in process.memory.regions() if region.backing)
-    return _FILE_LIMIT - sum({id(backing): backing.size for backing in backings}.values())
-
-
-def image_of(process: Process, file: OpenFile, length: int, offset: int) -> Image:
-    """A copy of the part of a file that is mapped; ENOMEM if that is too much."""
-    size = max(0, min(length, file.stat().size - offset))
-    if size > file_room(process):
-        raise Failure(Errno.ENOMEM)
-    return Image(
-        file.pread(process, size, offset) if size else b"", file.path.decode(errors="surrogateescape")
-    )
-
-
-def _whole(process: Process, start: int, end: int) -> Region:
-    """The one region that covers the pages; EFAULT if there is none."""
-    parts = _parts(process, start, end)
-    if len(parts) != 1 or (parts[0].start, parts[0].end) != (start, end):
-        raise Failure(Errno.EFAULT)
-    return parts[0]
-
-
-def _map_like(process: Process, region: Region, start: int, length: int, skip: int) -> None:
-    """Map `length` bytes with what `region` shows from byte `skip` on."""
-    offset = region.offset + skip if region.backing else 0
-    process.memory.map(start, length, region.prot, region.backing, offset, region.name)
-
-
-def _move(process: Process, start: int, end: int, target: int, length: int) -> int:
-    """Move the pages of one region, block by block, so that the copy never holds all of them twice."""
-    memory = process.memory
-    region = _whole(process, start, end)
-    _map_like(process, region, target, length, 0)
-    kept = min(end - start, length)
-    for done in range(0, kept, _MOVE_BLOCK):
-        block = min(_MOVE_BLOCK, kept - done)
-        _copy_changed(process, start + done, target + done, block)
-        memory.unmap(start + done, block)
-    if kept < end - start:
-        memory.unmap(start + kept, end - start - kept)
-    return target
-
-
-def _copy_changed(process: Process, source: int, target: int, length: int) -> None:
-    """Copy the pages that differ, so that untouched memory stays untouched."""
-    memory = process.memory
-    new, old = memory.peek(source, length), memory.peek(target, length)
-    if new == old:
-        return
-    for at in range(0, length, PAGE):
-        if new[at : at + PAGE] != old[at : at + PAGE]:
-            memory.poke(target + at, new[at : at + PAGE])

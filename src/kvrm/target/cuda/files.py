@@ -16,16 +16,16 @@ import numpy as np
 
 from kvrm.errors import UsageError
 from kvrm.linux import abi, layout
-from kvrm.linux.calls.memory import image_of, page_up
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
-from kvrm.linux.loader import MMAP_LOW, MMAP_TOP
+from kvrm.linux.mapped import Mapped
 from kvrm.linux.process import Process
+from kvrm.linux.space import find_room, page_up, readable
 from kvrm.machine.lanes_inputs import Words
-from kvrm.memory import Image
+from kvrm.memory import Image, Mark
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.layout import (
@@ -154,13 +154,15 @@ class KnownFiles:
 
         Lanes that do the same share the host's copy of the file, as there may be many of them.
         """
-        _, length, prot, _, word, offset = arguments
-        memory, key = process.memory, (nth, length, word, offset)
+        _, length, prot, flags, word, offset = arguments
+        size, key = page_up(length), (nth, length, word, offset)
+        mapped = Mapped(self._opened(process, word), offset, size)
         if key not in self._images:
-            self._images[key] = image_of(process, self._opened(process, word), page_up(length), offset)
-        start, image = memory.find_free(length, low=MMAP_LOW, high=MMAP_TOP), self._images[key]
-        assert start is not None
-        memory.map(start, page_up(length), prot & abi.PROT_RWX, image, name=image.name)
+            self._images[key] = mapped.image(process)
+        image, start = self._images[key], find_room(process, size)
+        marks = Mark.SHARED if flags & abi.MAP_TYPE != abi.MAP_PRIVATE else Mark.NONE
+        process.mapped[image] = mapped
+        process.memory.map(start, size, readable(process, prot), image, name=image.name, marks=marks)
         return start
 
     def _opened(self, process: Process, word: int) -> OpenFile:

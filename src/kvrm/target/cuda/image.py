@@ -10,7 +10,7 @@ from kvrm.errors import UsageError
 from kvrm.memory import PAGE, Memory, Prot, untagged
 from kvrm.target.cuda.abi import CHUNKS, GROUP
 from kvrm.target.cuda.driver import Device
-from kvrm.target.cuda.memory import CHUNK, CODE, PRIVATE
+from kvrm.target.cuda.memory import CHUNK, CODE, FILE, PRIVATE
 
 ENTRY = np.dtype(
     [("shared", "u8"), ("slab", "u8"), ("read", "u4"), ("write", "u4"), ("mapped", "u4"), ("own", "u4")]
@@ -34,7 +34,7 @@ class Image:
         self, gpu: Device, memory: Memory, private: Container[int] = (), ahead: Iterable[int] = ()
     ) -> None:
         contents: dict[bytes, int] = {bytes(PAGE): 0}
-        places: list[tuple[int, int, Prot]] = []
+        places: list[tuple[int, int, Prot, bool]] = []
         self.code: dict[int, bytes] = {}
         regions = memory.regions()
         size = sum(region.end - region.start for region in regions)
@@ -43,24 +43,25 @@ class Image:
                 f"{size >> 20} MiB are mapped; lanes on a GPU begin with {LARGEST >> 20} at most"
             )
         for region in regions:
-            data = memory.peek(region.start, memory.filled(region))
+            data, there = memory.peek(region.start, memory.filled(region)), region.limit - region.start
             for at in range(0, region.end - region.start, PAGE):
                 page, content = (region.start + at) // PAGE, data[at : at + PAGE].ljust(PAGE, b"\0")
-                places.append((page, contents.setdefault(content, len(contents)), region.prot))
-                if region.prot & Prot.X:
+                prot = region.prot if at < there else Prot.NONE
+                places.append((page, contents.setdefault(content, len(contents)), prot, at >= there))
+                if prot & Prot.X:
                     self.code[page] = content
         self.pages_left = memory.limit // PAGE - memory.private_pages
         self._pages = gpu.upload(b"".join(contents))
         self.zeros = self._pages.address
-        chunks = dict.fromkeys([*(page // CHUNK for page, _, _ in places), *ahead])
+        chunks = dict.fromkeys([*(page // CHUNK for page, *_ in places), *ahead])
         root = np.zeros(CHUNKS, np.uint32)
         for number, chunk in enumerate(chunks, 1):
             root[chunk] = number
         self.table = np.zeros((1 + len(chunks)) * CHUNK, ENTRY)
         self.table["shared"][CHUNK:] = self.zeros
-        for page, number, prot in places:
+        for page, number, prot, beyond in places:
             entry = self.table[int(root[page // CHUNK]) * CHUNK + page % CHUNK]
-            marks = PRIVATE * (page in private) | CODE * bool(prot & Prot.X)
+            marks = PRIVATE * (page in private) | CODE * bool(prot & Prot.X) | FILE * beyond
             entry["shared"] = self.zeros + number * PAGE | marks
             entry["read"], entry["write"] = (ALL * bool(prot & p) for p in (Prot.R, Prot.W))
             entry["mapped"] = ALL

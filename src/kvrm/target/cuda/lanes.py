@@ -18,7 +18,7 @@ from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, P
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device, DeviceError
 from kvrm.target.cuda.image import ENTRY, Image
-from kvrm.target.cuda.memory import SLAB_BYTES
+from kvrm.target.cuda.memory import FILE, READY, SLAB_BYTES, UNSURE
 from kvrm.target.cuda.pool import Pool
 from kvrm.target.cuda.process import DeviceProcess
 
@@ -236,15 +236,16 @@ class DeviceLanes:
             together.read(texts.data)
         return texts
 
-    def entry(self, lane: int, address: int) -> tuple[bool, bool, bool]:
-        """Whether an address is mapped in a lane, and may be read and written."""
+    def entry(self, lane: int, address: int) -> tuple[bool, bool, bool, bool]:
+        """Whether an address is mapped in a lane, may be read, may be written, lies past a file's end."""
         index = self._image.index(address)
         entry = np.empty(1, ENTRY)
         self._tables.read(entry, (lane // GROUP * len(self._image.table) + index) * ENTRY.itemsize)
         mapped, read, write = (
             bool(int(entry[name][0]) >> lane % GROUP & 1) for name in ("mapped", "read", "write")
         )
-        return mapped, read, write
+        past = int(entry["shared"][0]) & ~(UNSURE | READY) == self._image.zeros | FILE
+        return mapped, read, write, mapped and past
 
     def state(self, lane: int) -> Words:
         """All words of one lane."""

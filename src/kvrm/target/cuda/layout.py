@@ -82,6 +82,7 @@ class Fixed(IntEnum):
     FILES = auto()  # address of the table of answers
     ASKED = auto()  # address of the questions that the host is to answer
     BEYOND = auto()  # whether there are descriptors from DESCRIPTORS on
+    LIMITED = auto()  # whether the CPU must look at what is mapped: limits, locks, shared files
     MAY_OPEN = auto()  # whether descriptors cannot run out before DESCRIPTORS are open
 
 

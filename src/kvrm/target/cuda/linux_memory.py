@@ -6,17 +6,31 @@ from llvmlite import ir
 
 from kvrm.engine.emitter import I64
 from kvrm.linux import abi
+from kvrm.linux.calls.advice import HARMLESS
 from kvrm.linux.errno import Errno
 from kvrm.linux.loader import MMAP_TOP
 from kvrm.memory import PAGE, VA_BITS, Prot
 from kvrm.target.cuda import linux_files
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.layout import Fixed
-from kvrm.target.cuda.ranges import KEEP, MAP, SOME_CODE, SOME_HOLE, SOME_MAPPED, SOME_OTHER
+from kvrm.target.cuda.memory import FILE
+from kvrm.target.cuda.ranges import (
+    KEEP,
+    MAP,
+    SOME_BEYOND,
+    SOME_CODE,
+    SOME_FILE,
+    SOME_HOLE,
+    SOME_MAPPED,
+    SOME_OTHER,
+)
 from kvrm.target.cuda.resident import LARGEST, NUMBERS, Call, const
 
 NOTHING = const(0), const(0)
 """Device address and bytes of a file that memory shows which is none."""
+_UNUSUAL = abi.MAP_FIXED | abi.MAP_GROWSDOWN | abi.MAP_LOCKED | abi.MAP_HUGETLB
+_UNUSUAL |= ~(abi.LEGACY_MAP_FLAGS | abi.MAP_TYPE)
+"""Flags of mmap that are for the CPU."""
 
 
 def brk(c: Call) -> None:
@@ -28,12 +42,15 @@ def brk(c: Call) -> None:
     before, after = _page_up(c, old), _page_up(c, address)
     grows = c.below(before, after)
     start, end = e.select(grows, before, after), e.select(grows, after, before)
+    c.refuse_if(e.and_(grows, c.has(c.fixed(Fixed.LIMITED), 1)))
     found = c.examine(start, end)
     c.refuse_if(c.has(found, SOME_OTHER | SOME_CODE))
-    c.ret_if(e.and_(grows, c.has(found, SOME_MAPPED)), old)
+    # a page stays free between the heap and what follows it
+    beyond = c.examine(end, e.add(end, const(PAGE)))
+    c.ret_if(e.and_(grows, c.has(e.or_(found, beyond), SOME_MAPPED)), old)
     with e.if_else(grows) as (larger, smaller):
         with larger:
-            c.show(start, end, const(Prot.R | Prot.W | MAP), *NOTHING)
+            c.show(start, end, const(Prot.R | Prot.W | MAP), *NOTHING, const(0))
         with smaller:
             c.change(start, end, 0)
     c.put(Word.HEAP_END, address)
@@ -44,12 +61,18 @@ def brk(c: Call) -> None:
 def mmap(c: Call) -> None:
     """New memory or a file below all other: where it goes unless there is a hole that is large enough."""
     e, prot, flags = c.e, c.x(2), c.x(3, "u")
-    kind = e.sub(e.and_(flags, const(abi.MAP_TYPE)), const(abi.MAP_SHARED))
-    unknown = e.not_(c.below(kind, abi.MAP_SHARED_VALIDATE))
-    c.fail_if(e.or_(unknown, e.or_(c.equal(c.x(1), 0), c.has(c.x(5), PAGE - 1))), Errno.EINVAL)
-    c.refuse_if(e.or_(c.has(c.x(0), -1), c.has(flags, abi.MAP_FIXED | abi.MAP_FIXED_NOREPLACE)))
+    c.fail_if(c.has(c.x(5), PAGE - 1), Errno.EINVAL)
+    fd, anonymous = c.x(4, "i"), c.has(flags, abi.MAP_ANONYMOUS)
+    with e.if_then(e.not_(anonymous)):
+        c.stream(fd)
+    c.fail_if(c.equal(c.x(1), 0), Errno.EINVAL)
+    c.refuse_if(e.or_(c.has(c.x(0), -1), c.has(flags, _UNUSUAL)))
+    c.refuse_if(e.or_(c.has(c.fixed(Fixed.LIMITED), 1), c.has(c.x(5), 1 << 63)))
     c.refuse_unless(c.below(e.sub(c.x(1), const(1)), LARGEST))
     c.require_room_in_log()
+    kind, last = e.sub(e.and_(flags, const(abi.MAP_TYPE)), const(abi.MAP_SHARED)), abi.MAP_SHARED_VALIDATE
+    of_memory = e.select(anonymous, const(last - 1), const(last))
+    c.fail_if(e.not_(c.below(kind, of_memory)), Errno.EINVAL)
     length, end = _page_up(c, c.x(1)), c.get(Word.LOWEST)
     file, content, size = _what(c, length)
     room = c.get(Word.FILE_ROOM)
@@ -57,11 +80,18 @@ def mmap(c: Call) -> None:
     c.refuse_unless(c.below(c.get(Word.HOLES), length))
     start = e.sub(end, length)
     c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
-    c.show(start, end, e.or_(e.and_(prot, const(Prot.R | Prot.W)), const(MAP)), content, size)
+    rest = e.select(anonymous, const(0), const(FILE))
+    c.show(start, end, _allowed(c, prot, MAP), content, size, rest)
     c.put(Word.LOWEST, start)
     c.put(Word.FILE_ROOM, e.sub(room, size))
     c.log(NUMBERS["mmap"], start, *(c.x(i) for i in range(4)), file, c.x(5))
     c.ret(start)
+
+
+def _allowed(c: Call, prot: ir.Value, bits: int) -> ir.Value:
+    """What pages become with these permissions: what may be written or executed can be read."""
+    e, read = c.e, c.e.select(c.has(prot, abi.PROT_RWX), const(Prot.R), const(0))
+    return e.or_(e.or_(read, e.and_(prot, const(Prot.W))), const(bits))
 
 
 def _what(c: Call, length: ir.Value) -> list[ir.Value]:
@@ -114,20 +144,25 @@ def _raise_lowest(c: Call) -> None:
 def mprotect(c: Call) -> None:
     """Change permissions, but not those of code."""
     start, end = _range(c)
+    c.refuse_if(c.e.or_(c.has(c.x(2), ~abi.PROT_RWX), c.has(c.fixed(Fixed.LIMITED), 1)))
     c.require_room_in_log()
-    c.refuse_if(c.has(c.examine(start, end), SOME_HOLE | SOME_CODE))
-    c.change(start, end, c.e.or_(c.e.and_(c.x(2), const(Prot.R | Prot.W)), const(MAP | KEEP)))
+    found = c.examine(start, end)
+    c.refuse_if(c.has(found, SOME_HOLE | SOME_CODE | SOME_BEYOND))
+    # files that are mapped here were opened for reading, so shared ones cannot be made writable
+    c.refuse_if(c.e.and_(c.has(c.x(2), Prot.W), c.has(found, SOME_FILE)))
+    c.change(start, end, _allowed(c, c.x(2), MAP | KEEP))
     c.log(NUMBERS["mprotect"], const(0))
     c.ret(0)
 
 
 def madvise(c: Call) -> None:
-    """Advice that may be ignored."""
-    advice = c.x(2, "i")
-    ignored = sum(1 << k for k in abi.MADV_KNOWN if k != abi.MADV_DONTNEED)
-    _range(c)
+    """Advice that changes nothing that a program could tell; the CPU notes it if it takes the lane."""
+    advice, (start, end) = c.x(2, "i"), _range(c)
     c.refuse_unless(c.below(advice, 64))
-    c.refuse_unless(c.has(c.e.lshr(const(ignored), advice), 1))
+    c.refuse_unless(c.has(c.e.lshr(const(sum(1 << k for k in HARMLESS)), advice), 1))
+    c.refuse_if(c.has(c.examine(start, end), SOME_HOLE))
+    c.require_room_in_log()
+    c.log(NUMBERS["madvise"], const(0))
     c.ret(0)
 
 

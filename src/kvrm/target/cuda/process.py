@@ -11,7 +11,6 @@ import numpy.typing as npt
 from kvrm.errors import HostError
 from kvrm.linux import abi, layout
 from kvrm.linux.abi import NSIG
-from kvrm.linux.calls.memory import file_room
 from kvrm.linux.calls.process import UNAME
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.nodes import Symlink
@@ -21,6 +20,7 @@ from kvrm.linux.files.streams import BytesInput, Capture
 from kvrm.linux.lane import LaneProcess
 from kvrm.linux.layout import SIGACTION, U64
 from kvrm.linux.loader import MMAP_TOP, STACK_TOP
+from kvrm.linux.mapped import file_room
 from kvrm.linux.process import Process
 from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
@@ -29,7 +29,7 @@ from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_worker import Job
 from kvrm.machine.state import State
 from kvrm.machine.texts import Texts
-from kvrm.memory import PAGE, VA_BITS, Memory
+from kvrm.memory import PAGE, VA_BITS, Mark, Memory
 from kvrm.target.cuda.abi import Word
 from kvrm.target.cuda.driver import Device
 from kvrm.target.cuda.files import KnownFiles, numbered
@@ -225,6 +225,7 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     block[Fixed.PID], block[Fixed.UID], block[Fixed.GID] = process.pid, who.uid, who.gid
     block[Fixed.HEAP_START], block[Fixed.PENDING] = process.heap_start, process.signals.pending
     block[Fixed.LINK_BYTES] = len(link)
+    block[Fixed.LIMITED] = _is_limited(process)
     put(TARGET, link)
     directory = process.cwd.path() + b"\0"
     if len(directory) <= PAGE and not process.cwd.dead:
@@ -245,6 +246,16 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
         if kind is not Stream.OTHER:
             put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(file.stat()))
     return block
+
+
+def _is_limited(process: Process) -> bool:
+    """Whether calls on memory depend on more than what pages are mapped, and whether they can be written."""
+    bounds = (process.limit(resource)[0] for resource in (abi.RLIMIT_AS, abi.RLIMIT_DATA))
+    shared = any(region.backing and region.marks & Mark.SHARED for region in process.memory.regions())
+    read_implies_exec = process.personality & abi.READ_IMPLIES_EXEC
+    return any(bound != abi.RLIM_INFINITY for bound in bounds) or bool(
+        shared or process.locks_future or read_implies_exec
+    )
 
 
 def _kind(file: OpenFile) -> Stream:

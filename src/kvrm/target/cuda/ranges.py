@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I32, I64, PTR, Emitter
+from kvrm.memory import PAGE
 from kvrm.target.cuda.abi import Param, pointer
 from kvrm.target.cuda.layout import Fixed
 from kvrm.target.cuda.memory import (
@@ -33,9 +34,9 @@ from kvrm.target.cuda.memory import (
 )
 from kvrm.target.cuda.transfer import Thread
 
-SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED = (1 << i for i in range(5))
+SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
-writable."""
+writable, a file's that was mapped here, past the end of such a file."""
 MAP, KEEP = 4, 8
 """Bits of what pages become, besides those of `Prot`: mapped; what was written to them stays."""
 
@@ -58,7 +59,7 @@ def examine(module: ir.Module) -> ir.Function:
         shared = _shown(e, e.and_(e.load_at(entry, SHARED, I64), _c(~UNSURE)))
         is_file, is_code = (_has(e, shared, mark) for mark in (FILE, CODE))
         other = e.and_(e.icmp_unsigned("!=", shared, zeros), e.not_(is_file))
-        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable))
+        tests = (mapped, e.not_(mapped), other, is_code, e.not_(writable), is_file, is_beyond(e, t, shared))
         bits = e.load(found, typ=I64)
         for i, test in enumerate(tests):
             bits = e.or_(bits, e.shl(e.zext(test, I64), _c(i)))
@@ -97,21 +98,22 @@ def change(module: ir.Module) -> ir.Function:
 
 
 def show(module: ir.Module) -> ir.Function:
-    """`show(params, start, end, become, left, content, size)`: map pages that the lane has not mapped.
+    """`show(params, start, end, become, left, content, size, rest)`: map pages that the lane has not mapped.
 
-    Their first `size` bytes are those of a file at the device address `content`, the others are zeros. False
-    if some page shows something else to another lane; then nothing is mapped.
+    Their first `size` bytes are those of a file at the device address `content`. The pages after those are
+    zeros, or with FILE as `rest` past the file's end. False if some page shows something else to another
+    lane; then nothing is mapped.
     """
     if "show" in module.globals:
         return module.globals["show"]
-    fn, e, t, a = _range_function(module, "show", I1, [I64] * 4 + [PTR, I64, I64])
-    params, start, end, become, left, content, size = fn.args
-    zeros = _zeros(e, t)
+    fn, e, t, a = _range_function(module, "show", I1, [I64] * 4 + [PTR, I64, I64, I64])
+    params, start, end, become, left, content, size, rest = fn.args
+    after = e.or_(_zeros(e, t), rest)
 
     def wanted(at: ir.Value) -> ir.Value:
         done = e.sub(at, start)
         of_file = e.or_(e.add(content, done), _c(FILE))
-        return e.select(e.icmp_unsigned("<", done, size), of_file, zeros)
+        return e.select(e.icmp_unsigned("<", done, size), of_file, after)
 
     with _pages(e, start, end) as at:
         entry = a.entry(at)
@@ -119,6 +121,9 @@ def show(module: ir.Module) -> ir.Function:
         with e.if_then(differs), e.if_then(e.not_(e.call(_claim(module), [entry, wanted(at)]))):
             e.ret(ir.Constant(I1, 0))
     e.call(change(module), [params, start, end, become, left])
+    with e.if_then(_has(e, rest, FILE)):
+        there = e.and_(e.add(size, _c(PAGE - 1)), _c(-PAGE))
+        e.call(change(module), [params, e.add(start, there), end, _c(MAP), left])
     # who has claimed a page since has seen that it is mapped, or is seen here
     _fence(e)
     with _pages(e, start, end) as at:
@@ -192,6 +197,11 @@ def _is_mapped(e: Emitter, entry: ir.Value) -> ir.Value:
 
 def _has(e: Emitter, value: ir.Value, bit: int) -> ir.Value:
     return e.icmp_unsigned("!=", e.and_(value, _c(bit)), _c(0))
+
+
+def is_beyond(e: Emitter, t: Thread, shared: ir.Value) -> ir.Value:
+    """Whether a page, whose entry begins with this word, lies past the end of its file."""
+    return e.icmp_unsigned("==", _shown(e, e.and_(shared, _c(~UNSURE))), e.or_(_zeros(e, t), _c(FILE)))
 
 
 def _zeros(e: Emitter, t: Thread) -> ir.Value:

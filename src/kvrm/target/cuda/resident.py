@@ -225,13 +225,19 @@ class Call:
         self.e.call(ranges.change(self.fn.module), [self.block, start, end, become, self._pages_left])
 
     def show(
-        self, start: ir.Value, end: ir.Value, become: ir.Value, content: ir.Value, size: ir.Value
+        self,
+        start: ir.Value,
+        end: ir.Value,
+        become: ir.Value,
+        content: ir.Value,
+        size: ir.Value,
+        rest: ir.Value,
     ) -> None:
-        """The same of pages that are not mapped. They show `size` bytes from a device address on, then zeros.
+        """The same of pages that are not mapped. They show `size` bytes from a device address, then `rest`.
 
         Refused if one of them shows something else to another lane.
         """
-        arguments = [self.block, start, end, become, self._pages_left, content, size]
+        arguments = [self.block, start, end, become, self._pages_left, content, size, rest]
         self.refuse_unless(self.e.call(ranges.show(self.fn.module), arguments))
 
     @property

@@ -276,7 +276,8 @@ class CudaLanes(Lanes):
     def _refused(self, lane: int, state: Words) -> bool:
         """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
 
-        It does where it writes to code, and where the device's pool of pages has run out before its limit.
+        It does past the end of a file that is mapped, where it writes to code, and where the device's pool of
+        pages has run out before its limit.
         """
         assert self._job is not None
         out, address = self._job.outputs, untagged(int(state[layout.ADDRESS // 8]))
@@ -284,7 +285,9 @@ class CudaLanes(Lanes):
             AccessKind(int(state[layout.KIND // 8])),
             self._job.snapshot.memory.regions.find(address),
         )
-        mapped, readable, writable = self._device.entry(lane, address)
+        mapped, readable, writable, beyond = self._device.entry(lane, address)
+        if beyond:
+            return False
         if not (writable if kind is AccessKind.WRITE else readable):
             out.stop[lane] = Stop.FAULT.code
             out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, mapped)})
