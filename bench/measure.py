@@ -1,4 +1,4 @@
-"""Running commands in turns: what they cost, on what machine, and tables and result files of it."""
+"""Running commands in alternate rounds: what they cost, on what machine; tables and result files of it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _wait(process: subprocess.Popen[bytes], limit: float) -> None:
 def race(
     commands: Mapping[str, list[str]], expected: bytes, rounds: int, limit: float = LIMIT
 ) -> dict[str, Samples]:
-    """Run all commands once a round, in turn. One that fails in the first round is left out, and said so.
+    """Run all commands once a round. One that fails in the first round is left out, and said so.
 
     Exits where one prints something else than `expected`.
     """
@@ -133,7 +133,7 @@ def note(text: str) -> None:
 # -- KVRM ----------------------------------------------------------------------------------------------------
 def kvrm_command(*arguments: str) -> list[str]:
     """A `kvrm` command line under the Python that runs the benchmark."""
-    return [sys.executable, "-m", "kvrm.cli", *arguments]
+    return [sys.executable, "-m", "kvrm", *arguments]
 
 
 def kvrm_run(engine: str | None, *arguments: str) -> list[str]:

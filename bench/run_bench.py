@@ -1,7 +1,7 @@
 """Compares KVRM with qemu-aarch64, native code and Unicorn on integer and floating-point programs.
 
 `--programs` are directories of static AArch64 programs; each takes a scale as its argument and prints one
-line that depends on nothing else. Peers take turns, round by round; figures are medians. Rates are guest
+line that depends on nothing else. Peers alternate, round by round; figures are medians. Rates are guest
 instructions per second, by the clock that `--clock` names:
   whole    instructions and seconds of the whole process, start-up and translation included
   steady   the same less a run at scale 1
@@ -101,7 +101,7 @@ class Row:
         return self.retired / self.whole[peer].median(clock) if peer in self.whole else None
 
     def steady(self, peer: str, clock: Clock) -> float | None:
-        """Instructions per second behind start-up; None where that took too short to tell."""
+        """Instructions per second after start-up; None where that took too short to tell."""
         if peer not in self.whole or peer not in self.start:
             return None
         seconds = self.whole[peer].median(clock) - self.start[peer].median(clock)

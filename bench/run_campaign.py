@@ -2,8 +2,9 @@
 
 Every run is fresh: registers and the buffer of 4 KiB are as at the beginning, but for two words at the
 buffer's start that run i has of its own. KVRM runs lanes of a fork, on one thread and on all. Unicorn, if it
-is installed, is driven from Python: context_restore, mem_write of the whole buffer, emu_start. Peers take
-turns; figures are medians of runs per second, from new input to results as arrays, by wall and CPU seconds.
+is installed, is driven from Python: context_restore, mem_write of the whole buffer, emu_start. Peers
+alternate; figures are medians of runs per second, from new input to results as arrays, by wall and CPU
+seconds.
 
 All must agree on x0 of every run i that they make, and some of them are computed here in Python as well.
 """

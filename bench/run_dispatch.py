@@ -1,4 +1,4 @@
-"""Measures what it costs that a network chose the handlers: the interpreter with it and without, in turns.
+"""Measures what it costs that a network chose the handlers: the interpreter with it and without, alternating.
 
 `--programs` is a directory of static AArch64 programs that take a scale. Each runs on one lane: without a
 policy, with one that is asked once about each word, and with the same network asked about each instruction

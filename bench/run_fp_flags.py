@@ -24,7 +24,7 @@ PAIRS = {
     0x4E420C20: 0x4E22CC20,  # fmla v.8h, fmla v.4s
 }
 SUBS_X0, LOOP, BRK = 0xF1000400, 0x54FFFF61, 0xD4200000
-TURNS = 10_000_000
+ITERATIONS = 10_000_000
 
 
 def speed(program: Path, scale: int, *options: str) -> float:
@@ -37,11 +37,11 @@ def speed(program: Path, scale: int, *options: str) -> float:
 
 
 def loop_seconds(word: int | None) -> float:
-    """Seconds of TURNS turns of a loop with four times `word` in it, or with nothing."""
+    """Seconds of ITERATIONS iterations of a loop with four times `word` in it, or with nothing."""
     m = kvrm.Machine()
     body = [word or 0xD503201F] * 4  # nop
     m.write_memory(0x1000, struct.pack("<7I", *body, SUBS_X0, LOOP, BRK), prot="rx")
-    m.x[0], m.v[1], m.v[2] = TURNS, 0x3C00_3C00, 0x3C00_3C00
+    m.x[0], m.v[1], m.v[2] = ITERATIONS, 0x3C00_3C00, 0x3C00_3C00
     m.set_pc(0x1000)
     m.run(max_instructions=7)
     start = time.process_time()
@@ -62,7 +62,7 @@ def main() -> None:
     empty = loop_seconds(None)
     halves = {}
     for pair in PAIRS.items():
-        half, single = ((loop_seconds(w) - empty) / (4 * TURNS) * 1e9 for w in pair)
+        half, single = ((loop_seconds(w) - empty) / (4 * ITERATIONS) * 1e9 for w in pair)
         halves[str(disassemble(pair[0]))] = half, single
         print(
             f"{disassemble(pair[0]):26} {half:5.2f} ns more than NOP, {disassemble(pair[1])} {single:5.2f} ns"

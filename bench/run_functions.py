@@ -149,7 +149,7 @@ BODY = (0x8B020021, 0xCA010042)
 
 
 def diverging(paths: int, lanes: int, rounds: int, engine: str) -> dict[str, Any]:
-    """Lanes of a warp on so many different paths."""
+    """Lanes of a warp on that many different paths."""
     code = bytearray(struct.pack(f"<{len(LOOP)}I", *LOOP).ljust(256, b"\0"))
     for path in range(PATHS):
         back = (JOIN - HEAD - (256 * path + 508)) // 4 & 0x3FFFFFF

@@ -3,7 +3,7 @@
 Bare loops over SIZE bytes, of kinds that compilers and C libraries make, show what it brings to the loops
 concerned. `--programs` is a directory of static AArch64 programs that take a scale (those of
 `bench/programs`): some fill and copy much, others have no loop that can be skipped. Figures are CPU seconds,
-medians of five rounds in which the ways take turns, and how many times as fast as without a policy.
+medians of five rounds in which the ways alternate, and how many times as fast as without a policy.
 
 With `--target cuda` they run on a GPU, without and with the rule, medians of three rounds: one lane in wall
 seconds, `--lanes` N in seconds of kernels. A round before those compiles kernels and finds loops. Each lane
@@ -87,17 +87,17 @@ def loop_machine(words: str, way: str, target: str = "cpu") -> kvrm.Machine:
     return m
 
 
-def begin(m: kvrm.Machine, turns: int) -> None:
-    """Have it do so many turns of the outer loop."""
+def begin(m: kvrm.Machine, iterations: int) -> None:
+    """Have it do that many iterations of the outer loop."""
     m.x[5] = 0
-    m.x[3], m.x[20], m.x[21], m.x[22], m.x[23] = 0x2A, TARGET, SOURCE, SIZE, turns
+    m.x[3], m.x[20], m.x[21], m.x[22], m.x[23] = 0x2A, TARGET, SOURCE, SIZE, iterations
     m.set_pc(0x1000)
 
 
-def bare(words: str, turns: int, way: str) -> Measured:
+def bare(words: str, iterations: int, way: str) -> Measured:
     """A bare loop on the CPU."""
     m = loop_machine(words, way)
-    begin(m, turns)
+    begin(m, iterations)
     m.run(max_instructions=len(words.split()))
     began = time.process_time()
     result = m.run()
@@ -127,13 +127,13 @@ def skipped(m: kvrm.Machine) -> int:
 
 
 # -- on a GPU ------------------------------------------------------------------------------------------------
-def one_bare(words: str, turns: int) -> Callable[[str], Measured]:
+def one_bare(words: str, iterations: int) -> Callable[[str], Measured]:
     """A bare loop in one lane, whose machine stays as it is from round to round."""
     made: dict[str, kvrm.Machine] = {}
 
     def run(way: str) -> Measured:
         m = made.setdefault(way, loop_machine(words, way, "cuda"))
-        begin(m, turns)
+        begin(m, iterations)
         before, spared, began = m.retired, skipped(m), time.perf_counter()
         m.run()
         seconds, retired = time.perf_counter() - began, m.retired - before
@@ -181,12 +181,12 @@ def many(
     return run
 
 
-def many_bare(words: str, turns: int, lanes: int) -> Callable[[str], Measured]:
-    """A bare loop in each of so many lanes."""
+def many_bare(words: str, iterations: int, lanes: int) -> Callable[[str], Measured]:
+    """A bare loop in each of that many lanes."""
 
     def make(way: str) -> kvrm.Machine:
         m = loop_machine(words, way, "cuda")
-        begin(m, turns)
+        begin(m, iterations)
         return m
 
     return many(make, lanes, (*REGISTERS, *ENDS))
@@ -194,7 +194,7 @@ def many_bare(words: str, turns: int, lanes: int) -> Callable[[str], Measured]:
 
 # -- tables --------------------------------------------------------------------------------------------------
 def race(name: str, plan: Plan, run: Callable[[str], Measured]) -> dict[str, object]:
-    """Run all ways in turns; exits where one leaves something else than the others."""
+    """Run all ways, alternating; exits where one leaves something else than the others."""
     seconds: dict[str, list[float]] = {way: [] for way in plan.ways}
     counts: dict[str, int] = {}
     expected: object = None
@@ -232,10 +232,10 @@ def line(row: dict[str, Any], ways: Sequence[str]) -> list[str]:
 def runs_of_loop(words: str, target: str, lanes: int) -> Callable[[str], Measured]:
     """What a round does with a bare loop."""
     once = bare(words, 1, "off")[1]
-    turns = max(1, (INSTRUCTIONS if target == "cpu" else ON_DEVICE) // once)
+    iterations = max(1, (INSTRUCTIONS if target == "cpu" else ON_DEVICE) // once)
     if target == "cpu":
-        return lambda way: bare(words, turns, way)
-    return one_bare(words, turns) if lanes == 1 else many_bare(words, turns, lanes)
+        return lambda way: bare(words, iterations, way)
+    return one_bare(words, iterations) if lanes == 1 else many_bare(words, iterations, lanes)
 
 
 def runs_of_program(program: Path, scale: int, target: str, lanes: int) -> Callable[[str], Measured]:

@@ -2,7 +2,7 @@
 
 `--program` is programs/json.c with the C library. The machine runs to `main` once and is forked; each lane
 gets some JSON documents as standard input, and all that each prints is compared with what Python's json says.
-QEMU has the best of it: one process for each core, and all its documents in one file. Peers take turns;
+QEMU has the best of it: one process for each core, and all its documents in one file. Peers alternate;
 figures are medians of documents per second, from inputs to outputs.
 """
 

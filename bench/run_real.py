@@ -2,7 +2,7 @@
 
 `--root` is a directory laid out like a Debian root with busybox-static, bash-static and klibc's programs, as
 `tests/guests/fetch.py` makes it and prints. Inputs are made here, the same on each run. Each command line is
-one process; both peers must print the same. Peers take turns; figures are medians, but for kvrm-cold and
+one process; both peers must print the same. Peers alternate; figures are medians, but for kvrm-cold and
 kvrm-new (README.md), which run once.
 """
 
@@ -93,62 +93,62 @@ FILES = {
 SCRIPTS = {
     "awk-recursion": (
         "busybox awk",
-        "function f(n){return n<2?n:f(n-1)+f(n-2)} BEGIN{for(i=0;i<TURNS;i++) s+=f(16); print s}",
+        "function f(n){return n<2?n:f(n-1)+f(n-2)} BEGIN{for(i=0;i<ITERATIONS;i++) s+=f(16); print s}",
         120,
     ),
     "ash-loop": (
         "busybox sh -c",
-        "i=0; s=0; while [ $i -lt TURNS ]; do i=$((i+1)); s=$((s*31+i & 0xffffff)); done; echo $s",
+        "i=0; s=0; while [ $i -lt ITERATIONS ]; do i=$((i+1)); s=$((s*31+i & 0xffffff)); done; echo $s",
         70_000,
     ),
     "ash-functions": (
         "busybox sh -c",
         "f() { local n=$1; [ $n -le 1 ] && { r=1; return; }; f $((n-1)); r=$((r*n % 1000003)); };"
-        " i=0; while [ $i -lt TURNS ]; do f 30; i=$((i+1)); done; echo $r",
+        " i=0; while [ $i -lt ITERATIONS ]; do f 30; i=$((i+1)); done; echo $r",
         2_000,
     ),
     "ash-read": (
         "busybox sh -c",
         "n=0 t=0; while read -r a b c; do n=$((n+1)) t=$((t+${#b})); case $b in k*) k=$((k+1));; esac;"
-        " [ $n -lt TURNS ] || break; done < text.txt; echo $n $t $k",
+        " [ $n -lt ITERATIONS ] || break; done < text.txt; echo $n $t $k",
         12_000,
     ),
     "bash-sieve": (
         "bash-static -c",
-        "s=(); for ((i=2;i<=TURNS;i++)); do if [[ -z ${s[i]} ]]; then ((c++));"
-        " for ((j=i*i;j<=TURNS;j+=i)); do s[j]=1; done; fi; done; echo $c",
+        "s=(); for ((i=2;i<=ITERATIONS;i++)); do if [[ -z ${s[i]} ]]; then ((c++));"
+        " for ((j=i*i;j<=ITERATIONS;j+=i)); do s[j]=1; done; fi; done; echo $c",
         30_000,
     ),
     "bash-recursion": (
         "bash-static -c",
         "fib() { if (($1<2)); then r=$1; else fib $(($1-1)); local a=$r; fib $(($1-2)); r=$((a+r)); fi; };"
-        " for ((i=0;i<TURNS;i++)); do fib 12; done; echo $r",
+        " for ((i=0;i<ITERATIONS;i++)); do fib 12; done; echo $r",
         40,
     ),
     "bash-arithmetic": (
         "bash-static -c",
-        "for ((i=0,s=0;i<TURNS;i++)); do ((s=(s*1103515245+i)&0x7fffffff, s^=i<<3)); done; echo $s",
+        "for ((i=0,s=0;i<ITERATIONS;i++)); do ((s=(s*1103515245+i)&0x7fffffff, s^=i<<3)); done; echo $s",
         80_000,
     ),
     "bash-strings": (
         "bash-static -c",
-        'for ((i=0;i<500;i++)); do s+="word$i "; done; for ((i=0;i<TURNS;i++)); do'
+        'for ((i=0;i<500;i++)); do s+="word$i "; done; for ((i=0;i<ITERATIONS;i++)); do'
         " t=${s//o/0}; t=${t^^}; u=${t%% *}; done; echo ${#t} $u",
         100,
     ),
     "bash-words": (
         "bash-static -c",
-        'declare -A m; mapfile -t l < short.txt; for x in "${l[@]:0:TURNS}"; do set -- $x;'
+        'declare -A m; mapfile -t l < short.txt; for x in "${l[@]:0:ITERATIONS}"; do set -- $x;'
         " for w; do m[$w]=$((m[$w]+1)); done; done; echo ${#l[@]} ${#m[@]} ${m[bn]}",
         6_000,
     ),
     "klibc-loop": (
         "sh -c",
-        "i=0; s=0; while [ $i -lt TURNS ]; do i=$((i+1)); s=$((s+i)); done; echo $s",
+        "i=0; s=0; while [ $i -lt ITERATIONS ]; do i=$((i+1)); s=$((s+i)); done; echo $s",
         70_000,
     ),
 }
-"""Name to shell or interpreter, and a script for it with its number of turns."""
+"""Name to shell or interpreter, and a script for it with its number of iterations."""
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,13 @@ class Row:
 
 
 def workloads(size: float) -> list[Workload]:
-    """All command lines, with `size` times the input or turns."""
+    """All command lines, with `size` times the input or iterations."""
     found = [
         Workload(name, group, (*shlex.split(command), *[file] * max(round(times * size), 1)))
         for name, (group, command, file, times) in FILES.items()
     ]
-    for name, (command, script, turns) in SCRIPTS.items():
-        text = script.replace("TURNS", str(max(round(turns * size), 1)))
+    for name, (command, script, iterations) in SCRIPTS.items():
+        text = script.replace("ITERATIONS", str(max(round(iterations * size), 1)))
         found.append(Workload(name, "scripting", (*shlex.split(command), text)))
     return found
 
@@ -273,7 +273,7 @@ def main() -> None:
     add("--root", type=lambda text: Path(text).resolve(), metavar="DIR", help="fetched if not given")
     add("--only", nargs="*", choices=names, default=names, metavar="NAME")
     add("--rounds", type=int, default=5)
-    add("--size", type=float, default=1, metavar="F", help="F times the input and the turns")
+    add("--size", type=float, default=1, metavar="F", help="F times the input and the iterations")
     add("--engine", help="KVRM's default if not given")
     add("--warm-only", action="store_true", help="leave out kvrm-new and kvrm-cold")
     options = parser.parse_args()

@@ -63,7 +63,7 @@ def whole(lanes: Any) -> float:
 
 
 def pieces(lanes: Any, grant: int) -> float:
-    """Seconds for each launch, where each runs so many instructions."""
+    """Seconds for each launch, where each runs that many instructions."""
     lanes._device.begin(lanes._job)
     return sum(lanes._device.run(grant)[0] for _ in range(LAUNCHES)) / LAUNCHES
 

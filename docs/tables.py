@@ -283,6 +283,28 @@ def wavefront() -> Iterator[str]:
     yield from result.source
 
 
+def endings() -> Iterator[str]:
+    """What it costs that lanes exit, fault, or go on on the CPU."""
+    if not any(result.data["source"] == "src/kvrm" for result in every("endings")):
+        yield "Not measured on a GPU yet: `python bench/run_endings.py`."
+        return
+    result = newest("endings", source="src/kvrm")
+    rows = [
+        (
+            {"exit": "exit", "fault": "fault", "leave": "go on on the CPU"}[case["ending"]],
+            f"{case['lanes']:,}",
+            number(median(case["seconds"]) * 1000),
+            number(median(case["kernel_seconds"]) * 1000),
+            f"{case['copies']:,}",
+            number(case["bytes_copied"] / M),
+        )
+        for case in result["cases"]
+    ]
+    titles = ["all lanes", "lanes", "ms from Python", "ms in kernels", "copies from the device", "MB copied"]
+    yield from table(titles, rows)
+    yield from result.source
+
+
 def gpu_checks() -> Iterator[str]:
     """Tests on a GPU, and how they went."""
     rows = []
@@ -316,6 +338,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "counters": counters,
     "region-sizes": region_sizes,
     "wavefront": wavefront,
+    "endings": endings,
     "gpu-checks": gpu_checks,
     **network_tables.TABLES,
 }

@@ -18,6 +18,7 @@ from guests import fetch
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_worker import Job
 from kvrm.target.cuda import runner
+from kvrm.target.cuda.leaving import Leaver
 from places import GUESTS, SUPPORT
 from ptx_tools import find_ptxas
 
@@ -77,10 +78,10 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Away:
     found: Away = []
     take = runner.CudaLanes._take_away
 
-    def spy(self: Any, job: Job, lane: int, *rest: int) -> None:
-        take(self, job, lane, *rest)
-        number = struct.unpack_from("<Q", job.kept[lane].state[0], 64)[0]
-        found.append((lane, TABLE[number].name if number in TABLE else str(number)))
+    def spy(self: Any, job: Job, left: Leaver, spent: int) -> None:
+        take(self, job, left, spent)
+        number = struct.unpack_from("<Q", job.kept[left.lane].state[0], 64)[0]
+        found.append((left.lane, TABLE[number].name if number in TABLE else str(number)))
 
     monkeypatch.setattr(runner.CudaLanes, "_take_away", spy)
     return found

@@ -38,7 +38,7 @@ def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled(examples: Path) -> None:
-    """The first start on a machine compiles and says so; the tests look at the starts behind it."""
+    """The first start on a machine compiles and says so; the tests look at later starts."""
     for guest in ("hello", "faults", "expression"):
         kvrm("run", examples / guest)
 
@@ -69,7 +69,7 @@ def test_run_returns_what_the_guest_returns(examples: Path) -> None:
     assert (done.returncode, done.stdout) == (1, b"14\nerror: division by zero\n")
 
 
-def test_arguments_behind_the_program_are_the_guests(examples: Path) -> None:
+def test_arguments_after_the_program_are_the_guests(examples: Path) -> None:
     done = kvrm("run", examples / "faults", "--stats", "--help", "--", "-x")
     assert done.returncode == 2
     assert done.stdout == b"about to do: --stats\nunknown kind\n"

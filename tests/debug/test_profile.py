@@ -158,7 +158,7 @@ def test_loops_with_the_functions_that_they_call() -> None:
         0x1000: code(ADD),  # the loop's head
         0x1004: code(0x94000007),  # bl 0x1020
         0x1008: code(0xB5FFFFC1),  # cbnz x1, 0x1000
-        0x100C: code(ADD, 0xB5FFFFE1),  # a loop behind it: cbnz x1, 0x100c
+        0x100C: code(ADD, 0xB5FFFFE1),  # a loop after it: cbnz x1, 0x100c
         0x1020: code(SUB, 0xB5FFFFE1),  # the function has a loop of its own
         0x1028: code(RET),
     }

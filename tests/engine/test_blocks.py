@@ -77,9 +77,9 @@ def test_translated_blocks(part: int) -> None:
 
 
 def test_blocks_with_engines_that_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever a turn ends, a region is left, and another entered."""
-    monkeypatch.setattr("kvrm.engine.stress.LONGEST_TURN", 20)
-    rng = random.Random(f"{SEED} turns")
+    """Wherever a slice ends, a region is left, and another entered."""
+    monkeypatch.setattr("kvrm.engine.stress.LONGEST_SLICE", 20)
+    rng = random.Random(f"{SEED} iterations")
     cases = [case for _ in range(TRANSLATED // 20) for case in _block(rng)]
     stress, interpreter = KvrmSide("stress"), KvrmSide("interpreter")
     use_memory_store(stress._machine)

@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote do under KVRM what they do under QEMU, byte for byte."""
+"""Debian's programs do under KVRM what they do under QEMU, byte for byte."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("number", range(CHUNKS))
 def test_verdict(number: int, library: Path) -> None:
-    """A stretch of 2^22 words behind a random one."""
+    """A stretch of 2^22 words after a random one."""
     first = random.Random(f"{SEED} {number}").randrange((1 << 32) - CHUNK)
     wrong = [reason for reason in reasons(first, library) if reason.startswith("!")]
     assert not wrong, f"seed {SEED}: {len(wrong)} differ: {wrong[:10]}"

@@ -24,7 +24,7 @@ from words import random_words
 
 
 def make_case(d: Definition, rng: random.Random) -> Case:
-    """A case for a random word of `d`, behind up to two NOPs, so that its address varies."""
+    """A case for a random word of `d`, after up to two NOPs, so that its address varies."""
     (word,) = random_words(d, rng, 1)
     words = (NOP,) * rng.randrange(3) + (word,)
     case = (random_fp_case if is_float(d) else random_integer_case)(rng, words)

@@ -63,7 +63,7 @@ BAD = {
     "first page": (Elf([Segment(vaddr=0)], entry=0x800).data(), "first page"),
     "alignment": (Elf([Segment(align=3)]).data(), "power of two"),
     "huge alignment": (Elf([Segment(align=1 << 63)]).data(), "power of two"),
-    "not congruent": (Elf([Segment(vaddr=0x400010, filesz=0xF00)]).data(), "not the same place in a page"),
+    "not congruent": (Elf([Segment(vaddr=0x400010, filesz=0xF00)]).data(), "not the same offset in a page"),
     "overlap": (Elf([Segment(), Segment(vaddr=0x400000, flags=R | W)]).data(), "overlap"),
     "overlap by size": (Elf([Segment(memsz=0x3000), Segment(vaddr=0x402000)]).data(), "overlap"),
     "entry outside": (Elf(entry=0x500000).data(), "entry point 0x500000"),

@@ -116,7 +116,7 @@ def test_no_call_reaches_outside(call: str, shown: str, tmp_path: Path) -> None:
 
 
 def test_a_link_that_becomes_a_directory_of_the_host(out: Path) -> None:
-    """Somebody on the host replaces a directory, in use by the guest, by a link that leads out."""
+    """A process of the host replaces a directory, in use by the guest, by a link that leads out."""
     guest = Guest(out, rw=out)
     fd = guest.open("sub", 0o40000)
     assert guest.call("chdir", "sub") == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvrm.linux.process import EPOCH
+from kvrm.linux.clock import EPOCH
 from linux_tools import (
     APPEND,
     AT_FDCWD,

@@ -120,7 +120,10 @@ def test_numbers_are_those_of_the_kernel_headers() -> None:
     if not header.exists():
         pytest.skip("no arm64 kernel headers (Debian package linux-libc-dev-arm64-cross)")
     defined = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", header.read_text(), re.MULTILINE)
-    known = {int(number): name for name, number in reversed(defined)} | {79: "newfstatat"}
+    known = {int(number): name for name, number in reversed(defined)} | {
+        79: "newfstatat",
+        84: "sync_file_range",
+    }
     for number, row in TABLE.items():
         assert known[number] == row.name == name_of(number)
 

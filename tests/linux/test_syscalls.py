@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvrm.linux import Exited, Killed, Stopped
-from kvrm.linux.process import EPOCH
+from kvrm.linux.clock import EPOCH
 from linux_tools import BUFFER, NOWHERE, U64, Guest
 
 CLOEXEC, NONBLOCK = 0o2000000, 0o4000

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import kvrm
-from cuda_tools import PAGE, scratch, script
+from cuda_tools import PAGE, PATH, opening, path, scratch, script
 from kvrm import Stop
+from kvrm.linux import abi
 
 ENGINES = pytest.mark.parametrize("engine", ["tiered", "interpreter"])
 LINES = [b"1 + 1\n", b"2 * (3 + 4)\n1 / 0\n", b"", b"9 - 10 * 2\n(\n", b"7 * 6\n" * 40]
@@ -95,6 +96,16 @@ def test_some_lanes_make_no_system_call(examples: Path) -> None:
     assert results.stdout == [b"Hello from AArch64.\n"] * 4
 
 
+def test_some_lanes_stop_before_a_system_call(examples: Path) -> None:
+    m = kvrm.Machine(examples / "hello")
+    m.run(max_instructions=5)
+    lanes = m.fork(4)
+    lanes.breakpoints.add(m.pc + 4)
+    results = lanes.run()
+    assert results.stops == {Stop.BREAKPOINT: 4}
+    assert results.stdout == [b"Hello from AArch64.\n"] * 4
+
+
 def test_nothing_is_kept_unless_asked(examples: Path) -> None:
     m = kvrm.Machine(examples / "hello", lanes=2)
     m.lanes.keep = ()
@@ -116,6 +127,28 @@ def test_files_of_each(guest_root: Path) -> None:
     for lane, own in enumerate(args):
         alone = kvrm.Machine(shell, args=own, engine="interpreter")
         assert outcome(results.lane(lane)) == outcome(alone.run())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_files_of_lanes_that_are_put_aside(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Each goes on with files, offsets and a directory of its own, however often it is put aside."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shared").write_bytes(bytes(range(200)))
+    texts = []
+    for lane in range(7):
+        ops = [*path("made"), ("mkdirat", -100, scratch(PATH), 0o700 + lane), ("chdir", scratch(PATH))]
+        ops += [*opening("own", abi.O_CREAT | abi.O_RDWR), ("write", 3, scratch(PATH), lane + 1), ("dup", 3)]
+        ops += [*opening("../shared"), ("lseek", 5, 20 * lane, 0), ("read", 5, scratch(), 9 + lane)]
+        ops += [("lseek", 5, 0, 1), ("lseek", 4, 0, 1), ("write", 1, scratch(), 9 + lane), ("umask", lane)]
+        texts.append(script(ops[: len(ops) - lane % 3]))
+    alone = [kvrm.Machine(calls, stdin=text).run() for text in texts]
+    m = kvrm.Machine(calls, lanes=7, stdin=texts)
+    m.lanes.threads = threads
+    results = m.run(instructions_per_batch=150)
+    assert [outcome(results.lane(lane)) for lane in range(7)] == [outcome(one) for one in alone]
+    assert len({one.stdout for one in alone}) == 7
 
 
 def test_memory_of_a_program_is_kept(guest_root: Path) -> None:

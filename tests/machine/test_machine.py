@@ -75,9 +75,9 @@ def test_breakpoints(engine):
     m = machine(engine, ADD_1, SUB_1, LOOP, SVC)
     m.x[1] = 3
     m.breakpoints.add(CODE + 4)
-    for turn in range(1, 4):
+    for iteration in range(1, 4):
         r = m.run()
-        assert (r.stop, m.pc, m.x[0]) == (kvrm.Stop.BREAKPOINT, CODE + 4, turn)
+        assert (r.stop, m.pc, m.x[0]) == (kvrm.Stop.BREAKPOINT, CODE + 4, iteration)
     m.breakpoints.clear()
     assert m.run().stop is kvrm.Stop.SYSCALL
 

@@ -20,7 +20,7 @@ LENGTHS = [len(line) for line in LINES]
 
 
 def rows() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The lines, each in a row of its own, with what must not be read behind."""
+    """The lines, each in a row of its own, with what must not be read after."""
     out = np.full((4, 12), ord("9"), np.uint8)
     for row, line in zip(out, LINES, strict=True):
         row[: len(line)] = np.frombuffer(line, np.uint8)

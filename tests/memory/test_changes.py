@@ -86,8 +86,8 @@ def test_changes_are_taken_away_and_given_back_to_any_memory() -> None:
     memories[1].restore(snapshot)
     pristine = contents(memories[0])
     kept = []
-    for turn in range(20):
-        memory = memories[turn % 2]
+    for iteration in range(20):
+        memory = memories[iteration % 2]
         for _ in range(rng.randrange(4)):
             memory.write(BASE + rng.randrange(7 * PAGE), rng.randbytes(40))
         if rng.random() < 0.5:
@@ -97,8 +97,8 @@ def test_changes_are_taken_away_and_given_back_to_any_memory() -> None:
         kept.append((memory.take_changes(), expected))
         assert contents(memory) == pristine
     rng.shuffle(kept)
-    for turn, (changes, expected) in enumerate(kept):
-        memory = memories[turn % 2]
+    for iteration, (changes, expected) in enumerate(kept):
+        memory = memories[iteration % 2]
         memory.put_changes(changes)
         assert contents(memory) == expected
         written = next(r.start for r in memory.regions() if r.prot == RW)
@@ -124,7 +124,7 @@ def test_code_derived_from_changed_pages_is_dropped() -> None:
 
 @pytest.fixture
 def restless() -> Iterator[None]:
-    """Threads take turns all the time."""
+    """The threads alternate all the time."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -147,8 +147,8 @@ def test_pages_that_other_threads_release(restless: None) -> None:
     thread = Thread(target=release)
     thread.start()
     rng = Random(5)
-    for turn in range(300):
-        mark = turn.to_bytes(4, "little") * (PAGE // 4)
+    for iteration in range(300):
+        mark = iteration.to_bytes(4, "little") * (PAGE // 4)
         indices = rng.sample(range(64), 40)
         for index in indices:
             memory.write(BASE + index * PAGE, mark)

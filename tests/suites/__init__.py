@@ -1,1 +1,1 @@
-"""Test suites that nobody here wrote, under KVRM and QEMU: `python -m suites` in `tests/`."""
+"""Test suites of other projects, under KVRM and QEMU: `python -m suites` in `tests/`."""

@@ -17,7 +17,7 @@ READ, WRITE, EXECUTE = 1, 2, 4
 ANONYMOUS = 0x22
 PAGE = 4096
 HERE = -100
-"""The current directory, in place of a descriptor."""
+"""The current directory, instead of a descriptor."""
 PATH = 60_000
 """Where in the program's scratch memory paths are."""
 
@@ -60,6 +60,12 @@ def path(name: str | bytes) -> list[Op | bytes]:
 def opening(name: str | bytes, flags: int = 0, at: int = HERE) -> list[Op | bytes]:
     """Open a file."""
     return [*path(name), ("openat", at, scratch(PATH), flags, 0)]
+
+
+def alarm(which: int, microseconds: int) -> list[Op | bytes]:
+    """Have a signal sent after this time, as ITIMER_REAL, ITIMER_VIRTUAL or ITIMER_PROF measures it."""
+    value = struct.pack("<4q", 0, 0, 0, microseconds)
+    return [("read", 0, scratch(), 32), value, ("setitimer", which, scratch(), 0)]
 
 
 def run(target: str, program: Path, budgets: tuple[int | None, ...] = (None,), **options: Any) -> Any:

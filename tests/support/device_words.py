@@ -38,7 +38,7 @@ KEEP = (
 def batches(
     seed: int, per_definition: int, at_once: int, names: frozenset[str] = frozenset()
 ) -> Iterator[list[int]]:
-    """Words of so many definitions at a time; of all that the default processor has."""
+    """Words of that many definitions at a time; of all that the default processor has."""
     rng = Random(seed)
     known = [
         d for d in definitions if allocates(CORTEX_A76, d.feature or "") and (not names or d.key in names)

@@ -23,7 +23,7 @@ import capstone
 import numpy as np
 from rich.progress import Progress
 
-from divergences import divergence
+from divergences import CAPSTONE, divergence
 from extensions import EXTENSIONS
 from kvrm.isa.a64 import decode_many, definitions
 from kvrm.isa.definition import Decoded
@@ -84,7 +84,7 @@ def why(word: int, index: int) -> str:
         return f"! {word:#010x}: capstone alone knows it"
     d = definitions[index]
     decoded = Decoded(word, d, d.diagram.values(word))
-    return divergence(decoded, "", None) or f"! {word:#010x}: capstone does not know {d.name}"
+    return divergence(decoded, "", None, CAPSTONE) or f"! {word:#010x}: capstone does not know {d.name}"
 
 
 def main() -> int:

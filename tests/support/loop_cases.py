@@ -116,7 +116,7 @@ def copies_that_overlap() -> Iterator[Run]:
 
 
 def faults_in_the_middle() -> Iterator[Run]:
-    """Stores run into a hole, a read-only page, code, and the end of the address space; loads behind it."""
+    """Stores run into a hole, a read-only page, code, and the end of the address space; loads after it."""
     places = (DATA + 6 * PAGE, READ_ONLY, EXECUTABLE, EXECUTABLE + PAGE, TOP + 2 * PAGE)
     for place, before in product(places, (0, 1, 8, 60, 64, 100, 2000)):
         yield run(FILL, x0=place - before, x2=3000, x3=5)

@@ -1,4 +1,4 @@
-"""Lanes that begin in one of many loops: plainly on the CPU, and on the device with turns skipped."""
+"""Lanes that begin in one of many loops: plainly on the CPU, and on the device with iterations skipped."""
 
 from __future__ import annotations
 
@@ -80,10 +80,12 @@ class Lanes:
         return sum(done)
 
     def counts(self) -> tuple[int, int, int]:
-        """Entries of loops, those at which turns were skipped, and turns."""
+        """Entries of loops, those at which iterations were skipped, and iterations."""
         rows = self.lanes._code.skipped.words()
-        entries, skips, turns = (int(rows[:, at // 8].sum()) for at in (plan.ENTRIES, plan.SKIPS, plan.TURNS))
-        return entries, skips, turns
+        entries, skips, iterations = (
+            int(rows[:, at // 8].sum()) for at in (plan.ENTRIES, plan.SKIPS, plan.ITERATIONS)
+        )
+        return entries, skips, iterations
 
 
 class Pair:
@@ -122,7 +124,7 @@ class Pair:
 
 
 def _places(bodies: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Where loops are, each with a word behind it and on one page."""
+    """Where loops are, each with a word after it and on one page."""
     at = CODE
     for body in bodies:
         if at % PAGE + 4 * len(body) + 4 > PAGE:

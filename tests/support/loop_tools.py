@@ -1,4 +1,4 @@
-"""Random loops, and running them twice over the same memory: plainly, and with turns skipped."""
+"""Random loops, and running them twice over the same memory: plainly, and with iterations skipped."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Lab:
         self.skipping.invalidate(start, end)
 
     def load(self, body: Sequence[int]) -> None:
-        """Put a loop at the start of the page of code, and a BRK behind it."""
+        """Put a loop at the start of the page of code, and a BRK after it."""
         self.body = tuple(body)
         words = [*body, BRK]
         self.memory.poke(CODE, b"".join(word.to_bytes(4, "little") for word in words))
@@ -129,10 +129,10 @@ class Lab:
         """What the analyser says of the present one."""
         return self.sites.known.decided.get((self.body, CODE))
 
-    def turns(self) -> int:
-        """Turns that were skipped so far of the present loop."""
+    def iterations(self) -> int:
+        """Iterations that were skipped so far of the present loop."""
         sites = self.sites._sites.get(CODE // PAGE, {})
-        return sum(site.words[plan.TURNS // plan.WORD] for site in sites.values())
+        return sum(site.words[plan.ITERATIONS // plan.WORD] for site in sites.values())
 
 
 def _told(left: object) -> str:
@@ -217,7 +217,7 @@ class Maker:
         )
 
     def exit(self) -> list[int]:
-        """What decides about another turn; the branch's offset is missing."""
+        """What decides about another iteration; the branch's offset is missing."""
         rng, wide = self.rng, int(self.rng.random() < 0.7)
         counter, other = self.register(), self.register()
         kind = rng.choice(("cbnz", "flags", "flags", "flags", "compare", "compare", "test", "bit"))
@@ -285,7 +285,7 @@ class Maker:
         return [self.access(LOADS, size, source, 14), self.access(STORES, size, target, 14)], []
 
     def pipelined(self) -> tuple[list[int], list[int]]:
-        """Stores of what the turn before loaded."""
+        """Stores of what the iteration before loaded."""
         rng = self.rng
         source, target, size = self.register(), self.register(), rng.choice((4, 8, 16))
         words = []
@@ -360,7 +360,7 @@ def _pointer(rng: random.Random) -> int:
 
 
 def aim(rng: random.Random, lab: Lab, loop: Loop) -> None:
-    """Give registers that address memory pointers, others small numbers, and the exit some turns."""
+    """Give registers that address memory pointers, others small numbers, and the exit some iterations."""
     state = lab.state
     pointing: dict[int, int] = {}
     for stream in loop.streams:
@@ -370,17 +370,17 @@ def aim(rng: random.Random, lab: Lab, loop: Loop) -> None:
         if slots:
             state.words[slots[0]] = _pointer(rng)
             pointing[slots[0]] = stream.stride or 1
-    s, turns = loop.structure, rng.choice((0, 1, 2, 3, rng.randrange(40), rng.randrange(400)))
+    s, iterations = loop.structure, rng.choice((0, 1, 2, 3, rng.randrange(40), rng.randrange(400)))
     steps = {slot: step for slot, _, step in loop.moving}
     if s.counter is None:
         return
     step = steps[s.counter]
     stride = step - (step >> 63 << 64) if isinstance(step, int) else 1
     if s.counter in pointing and s.bound_register is not None:
-        state.words[s.bound_register] = state.words[s.counter] + turns * stride & (1 << 64) - 1
+        state.words[s.bound_register] = state.words[s.counter] + iterations * stride & (1 << 64) - 1
     elif s.counter not in pointing:
         goal = rng.choice((0, 0, 64, rng.randrange(100)))
-        state.words[s.counter] = goal - turns * stride & (1 << 64) - 1
+        state.words[s.counter] = goal - iterations * stride & (1 << 64) - 1
         if s.bound_register is not None and s.bound_register not in pointing:
             state.words[s.bound_register] = goal
     if loop.copy is not None and rng.random() < 0.9:
@@ -388,7 +388,7 @@ def aim(rng: random.Random, lab: Lab, loop: Loop) -> None:
 
 
 def _hold_what_was_loaded(lab: Lab, loop: Loop) -> None:
-    """As a copy's turn before would have left it, as far as memory can be read."""
+    """As a copy's iteration before would have left it, as far as memory can be read."""
     assert loop.copy is not None
     base = _evaluated(loop.streams[loop.copy.source].address, lab.state)
     for held in loop.copy.held:

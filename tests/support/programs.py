@@ -19,7 +19,7 @@ from oracle.case import BRK_WORD, DATA_BASE, DATA_SIZE, MAX_WORDS, Case
 from words import random_word
 
 COUNTERS = (27, 26, 25)
-"""Registers that count the turns of a loop, one for each depth."""
+"""Registers that count the iterations of a loop, one for each depth."""
 LINKS = (24, 23)
 """Where a function keeps its return address, one for each depth of calls."""
 INDEX, TARGET = 22, 21
@@ -89,25 +89,25 @@ class Builder:
             word = 0x36000000 | bit >> 5 << 31 | rng.getrandbits(1) << 24 | (bit & 31) << 19 | r
             self.to(word, 5, 14, label)
 
-    def choice(self, depth: int, turns: int) -> None:
+    def choice(self, depth: int, iterations: int) -> None:
         other, end = self.fresh(), self.fresh()
         self.skip(other)
-        self.body(depth, turns, 2)
+        self.body(depth, iterations, 2)
         if self.rng.getrandbits(1):
             self.to(0x14000000, 0, 26, end)
             self.place(other)
-            self.body(depth, turns, 2)
+            self.body(depth, iterations, 2)
         else:
             self.place(other)
         self.place(end)
 
-    def loop(self, depth: int, turns: int) -> None:
+    def loop(self, depth: int, iterations: int) -> None:
         rng, counter = self.rng, COUNTERS[depth]
         top, end = self.fresh(), self.fresh()
         count = rng.randint(1, 7)
         self.words.append(0xD2800000 | count << 5 | counter)
         self.place(top)
-        self.body(depth + 1, turns * count, 3)
+        self.body(depth + 1, iterations * count, 3)
         if rng.random() < 0.2:
             self.skip(end)
         if rng.getrandbits(1):
@@ -118,16 +118,16 @@ class Builder:
             self.to(0xB5000000 | counter, 5, 19, top)  # cbnz
         self.place(end)
 
-    def call(self, turns: int) -> None:
+    def call(self, iterations: int) -> None:
         name = self.rng.choice(self.functions)
-        self.steps += turns * self.costs[name]
+        self.steps += iterations * self.costs[name]
         if self.rng.getrandbits(1):
             self.to(0x94000000, 0, 26, name)
         else:
             self.address(TARGET, name)
             self.words.append(0xD63F0000 | TARGET << 5)
 
-    def switch(self, depth: int, turns: int) -> None:
+    def switch(self, depth: int, iterations: int) -> None:
         """BR to one of four, by two bits of a register."""
         table, end = self.fresh(), self.fresh()
         cases = [f"{table}_{i}" for i in range(4)]
@@ -140,7 +140,7 @@ class Builder:
             self.to(0x14000000, 0, 26, label)
         for label in cases:
             self.place(label)
-            self.body(depth, turns, 1)
+            self.body(depth, iterations, 1)
             if label != cases[-1]:
                 self.to(0x14000000, 0, 26, end)
         self.place(end)
@@ -151,23 +151,23 @@ class Builder:
         self.words.append(0xD2A00000 | value << 5 | TARGET)
         self.words.append(0xD51B4400 | TARGET)
 
-    def body(self, depth: int, turns: int, most: int) -> None:
+    def body(self, depth: int, iterations: int, most: int) -> None:
         for _ in range(self.rng.randint(1, most)):
             before = len(self.words)
             self.straight(self.rng.randint(1, 6))
             pick = self.rng.random()
             if self.steps < MOST_STEPS and len(self.words) < self.limit:
-                if pick < 0.3 and depth < len(COUNTERS) and turns < 100:
-                    self.loop(depth, turns)
+                if pick < 0.3 and depth < len(COUNTERS) and iterations < 100:
+                    self.loop(depth, iterations)
                 elif pick < 0.5:
-                    self.choice(depth, turns)
-                elif pick < 0.65 and self.functions and turns < 50:
-                    self.call(turns)
+                    self.choice(depth, iterations)
+                elif pick < 0.65 and self.functions and iterations < 50:
+                    self.call(iterations)
                 elif pick < 0.75:
-                    self.switch(depth, turns)
+                    self.switch(depth, iterations)
                 elif pick < 0.78:
                     self.control()
-            self.steps += turns * (len(self.words) - before)
+            self.steps += iterations * (len(self.words) - before)
 
     def function(self, name: str, level: int) -> None:
         """A function that may call those already known; level 0 is a leaf."""

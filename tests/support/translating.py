@@ -40,11 +40,11 @@ def machine(engine: str, text: str, place: int = CODE, **options: Any) -> kvrm.M
 
 
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the tiered engine sample all the time and translate whatever it sees; short turns for stress."""
+    """Have the tiered engine sample all the time and translate whatever it sees; short slices for stress."""
     lengths = {"SHORTEST_SLICE": 150, "LONGEST_SLICE": 600, "LONGEST_TRACE": 90, "PROBE": 9}
     for name, value in (lengths | {"FIRST": 1, "HOT": 1, "COLD": 600}).items():
         monkeypatch.setattr(f"kvrm.engine.translator.engine.{name}", value)
-    monkeypatch.setattr("kvrm.engine.stress.LONGEST_TURN", 60)
+    monkeypatch.setattr("kvrm.engine.stress.LONGEST_SLICE", 60)
 
 
 def regions(m: kvrm.Machine) -> list[Any]:

@@ -1,9 +1,12 @@
-"""Instruction words drawn from the definitions, with the operands at which mistakes show."""
+"""Words: drawn from the definitions, with the operands at which mistakes show, and whole groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+
+import numpy as np
+import numpy.typing as npt
 
 from kvrm.isa.a64 import Definition, decode
 
@@ -42,3 +45,15 @@ def random_words(definition: Definition, rng: Random, count: int) -> Iterator[in
         if definition.unpredictable is None or not definition.unpredictable(d):
             made += 1
             yield word
+
+
+def system_space() -> npt.NDArray[np.uint32]:
+    """Every operation of MRS, MSR, SYS, SYSL, hints, barriers and PSTATE, with two registers each."""
+    operations = np.arange(0xD500_0000, 0xD540_0000, 32, dtype=np.uint32)
+    return (operations[:, None] | np.array([0, 31], np.uint32)).reshape(-1)
+
+
+def simd_space() -> npt.NDArray[np.uint32]:
+    """Every word of the data-processing groups of SIMD and floating point that has Rn = 3 and Rd = 1."""
+    words = np.arange(0, 1 << 32, 1 << 10, dtype=np.uint64).astype(np.uint32)
+    return words[words >> 25 & 7 == 7] | np.uint32(3 << 5 | 1)

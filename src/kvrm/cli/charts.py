@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 WIDTH, VALUES, LETTER = 760, 150, 7
-"""Of the picture, of what is written behind a bar, and about that of a letter; in pixels."""
+"""Of the picture, of what is written after a bar, and about that of a letter; in pixels."""
 BAR, GAP, LINE = 13, 9, 18
 COLOURS = "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888"
 TEXT = 'font-family="sans-serif" font-size="12" fill="#333333"'
@@ -22,7 +22,7 @@ Bar = Sequence[float]
 class Chart:
     """Bars for each row, one of each series; an empty one was not measured.
 
-    `unit` stands behind each value. On a logarithmic scale a bar begins at a power of ten, not at zero.
+    `unit` is written after each value. On a logarithmic scale a bar begins at a power of ten, not at zero.
     """
 
     name: str
@@ -33,7 +33,6 @@ class Chart:
     logarithmic: bool = False
 
     def svg(self) -> str:
-        """The picture."""
         top = LINE * (2 if len(self.series) == 1 else 3)
         parts, y = [*self._head(), *self._legend()], top
         place = self._scale()

@@ -62,7 +62,7 @@ def run(
     stats: Annotated[bool, typer.Option("--stats", help="Print a line of JSON on stderr.")] = False,
     fp_flags: FpFlags = False,
     target: Annotated[str | None, option("NAME", "Where it runs: cpu, cuda or auto; default cpu.")] = None,
-    policy: Annotated[list[str] | None, option("QUESTION=NAME", "Who answers it.")] = None,
+    policy: Annotated[list[str] | None, option("QUESTION=NAME", "What answers it.")] = None,
     learn: Annotated[str | None, option("QUESTION", "Its policy learns from this run: memory.")] = None,
     learn_log: Annotated[Path | None, option("FILE", "What it learned from.", dir_okay=False)] = None,
     lanes: Annotated[int | None, option("N", "Run N lanes at once, and print a table.", min=1)] = None,
@@ -178,7 +178,7 @@ def disasm(
 @app.command()
 def symbols(
     program: Program,
-    policy: Annotated[list[str] | None, option("patterns=NAME", "Who proposes; network.")] = None,
+    policy: Annotated[list[str] | None, option("patterns=NAME", "What proposes; network.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Test what is proposed by running it.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Show functions without a name too.")] = False,
     json: Annotated[Path | None, option("FILE", "Write what is shown to FILE.", dir_okay=False)] = None,

@@ -12,7 +12,7 @@ from kvrm.cli.image import Code, Image
 from kvrm.isa.a64 import disassemble
 
 TO_LABEL = re.compile(r"(?:b|bl|b\.\w+|cbn?z|tbn?z|adr) (?:.*, )?#(0x[0-9a-f]+)$")
-"""The text of an instruction that names a place in the code."""
+"""The text of an instruction that names an address in the code."""
 
 
 def list_program(path: Path, start: str | None, stop: str | None) -> int:

@@ -24,7 +24,7 @@ class Code:
 
     @property
     def end(self) -> int:
-        """The address behind the last byte."""
+        """The address after the last byte."""
         return self.start + len(self.data)
 
 
@@ -72,7 +72,7 @@ class Image:
             raise kvrm.UsageError(f"{self.path}: {text!r} is neither an address nor a symbol") from None
 
     def describe(self, address: int) -> str:
-        """`symbol+0x10` for an address at or behind a symbol of the same run of code, else nothing."""
+        """`symbol+0x10` for an address at or after a symbol of the same run of code, else nothing."""
         index = bisect_right(self._starts, address) - 1
         code = next((code for code in self.code if code.start <= address < code.end), None)
         if index < 0 or code is None or self._starts[index] < code.start:

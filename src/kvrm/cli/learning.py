@@ -16,7 +16,7 @@ Weights = Annotated[Path | None, directory("Weights of `kvrm train`, not the one
 Out = Annotated[Path, option("DIR", "Where weights go; ./weights.")]
 Seed = Annotated[int, option("N", "The first seed; 0.", min=0)]
 Seeds = Annotated[int, option("N", "How many to try: the best one is kept; 1.", min=1)]
-Steps = Annotated[int | None, option("N", "At most so many steps for each.", min=1)]
+Steps = Annotated[int | None, option("N", "At most that many steps for each.", min=1)]
 Traces = Annotated[Path | None, directory("Traces of `kvrm data memory`; ./traces.")]
 Data = Annotated[Path, option("DIR", "What `kvrm data patterns` wrote; ./data.")]
 LeaveOut = Annotated[list[str] | None, option("NAME", "Only without this C library, compiler or flags.")]
@@ -55,7 +55,7 @@ def train_dispatch(out: Out = WEIGHTS, seed: Seed = 0, seeds: Seeds = 1, steps: 
 def prove_dispatch(
     weights: Weights = None,
     certificate: Annotated[Path | None, option("FILE", "Write what was proved.", dir_okay=False)] = None,
-    target: Annotated[str, option("NAME", "With cuda, a GPU looks at each word besides.")] = "cpu",
+    target: Annotated[str, option("NAME", "With cuda, a GPU checks each word, too.")] = "cpu",
 ) -> int:
     """Prove that it is right for each of the 2^32 words; 1 if it is not."""
     from kvrm.cli.networks import prove_network

@@ -57,7 +57,7 @@ def show_page_misses(program: Path, arguments: Sequence[str], options: Options) 
     with open(0, "rb", buffering=0, closefd=False) as stdin:
         machine = make_machine(program, arguments, options, stdin=stdin)
         found = page_misses(machine, options.max_instructions)
-    print(f"{found.count:,} page misses, {found.following:,} of them behind a page that missed too")
+    print(f"{found.count:,} page misses, {found.following:,} of them after a page that missed too")
     print(f"serving them took {found.resolving:.4f} s of {found.seconds:.3f} s")
     print(f"at {1e6 * found.each:.1f} us each, with leaving and coming back, {found.share:.2%} of the time")
     return Exit.OK

@@ -82,7 +82,7 @@ def _watched(seed: int, steps: int) -> Floats:
 
 
 def commit() -> str:
-    """The commit that the package is at, "-dirty" behind it if files differ.
+    """The commit that the package is at, "-dirty" after it if files differ.
 
     Of what `git archive` made, the commit of that; the package's version where it is in no repository, or in
     one that does not have its files.
@@ -112,7 +112,7 @@ def write_weights(directory: Path, name: str, flat: Floats, manifest: dict[str, 
 def prove_network(directory: Path | None, certificate: Path | None, target: str) -> int:
     """Prove what the weights in `directory` do, and write the certificate; 1 if they are wrong anywhere.
 
-    On target "cuda", a GPU looks at each word besides, and must find the same.
+    On target "cuda", a GPU checks each word, too, and must find the same.
     """
     if target not in TARGETS:
         raise kvrm.UsageError(f"no target {target!r}; there are {', '.join(TARGETS)}")

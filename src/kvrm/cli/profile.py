@@ -60,7 +60,6 @@ class Symbols:
         return self._image.describe(address - self._bias)
 
     def text(self, word: int, address: int) -> str:
-        """The assembly of a word."""
         return instruction_text(self._image, word, address, self._bias)
 
 

@@ -1,4 +1,4 @@
-"""`kvrm where`: from an instruction word to its place in the source."""
+"""`kvrm where`: from an instruction word to its definition in the source."""
 
 from __future__ import annotations
 

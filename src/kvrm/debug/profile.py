@@ -14,7 +14,7 @@ from kvrm.linux.names import name_of
 from kvrm.memory import PAGE, GuestFault
 
 EXPLAINED = 64
-"""The interpreted places that get a reason: so many of the hottest."""
+"""How many of the hottest interpreted places get a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Profile:
 
     @property
     def compiled(self) -> int:
-        """Regions that were compiled in these runs and put in place."""
+        """Regions that were compiled in these runs and entered."""
         return len(self.regions) - self.cached
 
     @property

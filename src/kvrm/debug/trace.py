@@ -36,7 +36,6 @@ class Tracer:
 
     @property
     def account(self) -> Account:
-        """That of the engine."""
         account: Account = self._engine.account
         return account
 
@@ -120,7 +119,6 @@ class _Accesses(Reference):
         return self._lines
 
     def read_memory(self, address: Bits, n: int) -> Bits:
-        """Listed."""
         value = super().read_memory(address, n)
         self._lines.append(f"read {int(address):#x} {n // 8} {int(value):#x}")
         return value

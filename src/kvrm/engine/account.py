@@ -1,7 +1,7 @@
 """What an engine did, in instructions and seconds: where native code ran, what was compiled for it.
 
 Native code is not slowed down to be measured. It runs in slices of known lengths; what ran in a slice is
-attributed to the place where the slice ends. Over many slices the shares are those of the instructions.
+attributed to the address where the slice ends. Over many slices the shares are those of the instructions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLACE = 64
 
 @dataclass(slots=True)
 class Weight:
-    """What was attributed to one place.
+    """What was attributed to one address.
 
     `last` is the number of native instructions at its last sample, `fpcr` the control register then.
     """
@@ -33,7 +33,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A region that was put in place when native code had run `since` instructions.
+    """A region that was entered from the moment when native code had run `since` instructions.
 
     `code` is pairs of address and bytes, `seconds` what compiling took, `cached` whether that was earlier.
     """
@@ -61,7 +61,7 @@ class Account:
     `calls` are by system call number, `regions` by region number. On an engine that `translates`, `following`
     are seconds spent to find out what, and `pages` the numbers of the pages that it followed the program on.
 
-    What is counted at each entry to native code and each system call is counted in place.
+    The fields that change at each entry to native code and each system call are added to directly.
     """
 
     def __init__(self, translates: bool = False) -> None:
@@ -101,7 +101,7 @@ class Account:
         weight.last, weight.fpcr = self.instructions, fpcr
 
     def places(self, region: Compiled) -> None:
-        """A region is put in place."""
+        """A region can be entered from now on."""
         self.regions.setdefault(
             region.number,
             Placed(region.entry, region.code, region.seconds, region.cached, self.instructions),

@@ -62,7 +62,7 @@ class Emitter(ir.IRBuilder):
         return integer(width, t.count if isinstance(t, ir.VectorType) else 1)
 
     def known(self, value: ir.Value) -> int | None:
-        """The int behind a constant, of every lane when there are several; None for anything else."""
+        """The int that a constant is, in every lane if there are several; None for anything else."""
         if not isinstance(value, ir.Constant):
             return None
         lanes = value.constant if isinstance(value.type, ir.VectorType) else [value]
@@ -145,7 +145,7 @@ class Emitter(ir.IRBuilder):
         return self.icmp_unsigned("!=", self.bitcast(flags, mask), ir.Constant(mask, 0))
 
     def rare(self, condition: ir.Value, other: Callable[[], ir.Value], value: ir.Value) -> ir.Value:
-        """`value`, or what `other` emits if the i1 `condition` holds: behind a branch marked unlikely."""
+        """`value`, or what `other` emits if the i1 `condition` holds: after a branch marked unlikely."""
         usual, cold, after = self.block, self.append_basic_block("rare"), self.append_basic_block("usual")
         self.cbranch(condition, cold, after).set_weights(list(UNLIKELY))
         self.position_at_end(cold)

@@ -2,8 +2,8 @@
 
 `run_lanes(table)` works through lanes that all start from one snapshot. Each is set up by copying: the pages
 that earlier lanes wrote, the snapshot's registers, then the lane's own registers and memory. Where a lane
-stops in a way that needs nobody, its results are stored and the next one begins. For everything else it
-returns a `Verdict`, and Python takes over that one lane.
+stops in a way that Python need not see, its results are stored and the next one begins. For everything else
+it returns a `Verdict`, and Python takes over that one lane.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from llvmlite import ir
 
 from kvrm.engine import native
 from kvrm.engine.emitter import I8, I64, PTR, Emitter
+from kvrm.engine.interpreter.abi import untagged
+from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
-from kvrm.memory import PAGE
+from kvrm.machine.stops import SIGBUS, SIGSEGV
+from kvrm.memory import PAGE, AccessKind
 
 
 class Word(IntEnum):
-    """The table's words. Those that end in S are addresses of rows or arrays, with the number of rows behind.
+    """The table's words. Those that end in S are addresses of rows or arrays, the number of rows after.
 
     A row of words each: PAGES private page, pristine page, entry of the code table; REGISTERS source, stride,
     offset in the state; INPUTS source, stride, destination, length; KEPT destination, stride, offset in the
-    state; COLLECTED destination, stride, entry of the page table, offset in the page, length.
+    state; COLLECTED destination, stride, entry of the page table, offset in the page, length; REGIONS first
+    address, end, permissions.
     """
 
     STATE = 0
@@ -49,6 +53,10 @@ class Word(IntEnum):
     STOP = auto()  # array of bytes, by lane
     RETIRED = auto()  # array of words, by lane
     STOPPED_AT = auto()  # array of words, by lane: pc
+    SIGNAL = auto()  # arrays of faults, by lane: bytes, words, bytes, bytes
+    FAULT_ADDRESS = auto()
+    FAULT_KIND = auto()
+    FAULT_MAPPED = auto()
     PAGES = auto()
     PAGES_COUNT = auto()
     REGISTERS = auto()
@@ -59,6 +67,8 @@ class Word(IntEnum):
     KEPT_COUNT = auto()
     COLLECTED = auto()
     COLLECTED_COUNT = auto()
+    REGIONS = auto()  # of the snapshot, which fresh lanes have as long as Python has run none of them
+    REGIONS_COUNT = auto()
 
 
 class Verdict(IntEnum):
@@ -75,6 +85,8 @@ class Verdict(IntEnum):
 
 
 NOT_AN_END = 255
+NOT_MAPPED = 1 << 8
+"""Instead of permissions."""
 PLACE_ROWS = 64
 FINISHED, COUNTED, BY_CODE = 0, 1, 2
 """Indices of the counters."""
@@ -93,7 +105,6 @@ class _Build:
         self.fn, self.table = fn, fn.args[0]
 
     def get(self, word: Word) -> ir.Value:
-        """A word of the table."""
         return self.e.load_at(self.table, 8 * word, I64)
 
     def pointer(self, word: Word) -> ir.Value:
@@ -101,7 +112,6 @@ class _Build:
         return self.e.load_at(self.table, 8 * word, PTR)
 
     def set(self, word: Word, value: ir.Value) -> None:
-        """Set a word of the table."""
         self.e.store_at(value, self.table, 8 * word)
 
     def element(self, array: Word, index: ir.Value, size: int = 8) -> ir.Value:
@@ -190,6 +200,41 @@ def _enter(b: _Build, state: ir.Value) -> tuple[ir.Value, ir.Value]:
     return retired, code
 
 
+def _store_fault(b: _Build, lane: ir.Value, state: ir.Value) -> None:
+    """What was refused to a lane that stopped for MEMORY or CODE; Python goes on with it if nothing was.
+
+    A page that is allowed, and not there yet, is given to the lane by Python. So is code that is not decoded
+    yet; where the budget or the slice ended with the jump, whether there is code is for later to find out.
+    """
+    e = b.e
+    reason = e.load_at(state, layout.REASON, I64)
+    jumped = e.icmp_unsigned("==", reason, _c(Reason.CODE))
+    with e.if_then(e.or_(jumped, e.icmp_unsigned("==", reason, _c(Reason.MEMORY))), likely=False):
+        ended = _is_zero(e, e.load_at(state, layout.REMAINING, I64))
+        b.leave_if(e.and_(jumped, ended), Verdict.HOST)
+        address = e.select(jumped, *(e.load_at(state, at, I64) for at in (layout.PC, layout.ADDRESS)))
+        address = untagged(e, address)
+        kind = e.select(jumped, _c(AccessKind.FETCH), e.load_at(state, layout.KIND, I64))
+        misplaced = e.icmp_unsigned("!=", e.and_(address, _c(3)), _c(0))
+        misaligned = e.and_(jumped, misplaced)
+        with e.goto_entry_block():
+            found = e.alloca(I64)
+        e.store(_c(NOT_MAPPED), found)
+        with b.rows(Word.REGIONS, 3) as row:
+            first, end, prot = (e.load_at(row, 8 * i, I64) for i in range(3))
+            inside = e.and_(e.icmp_unsigned(">=", address, first), e.icmp_unsigned("<", address, end))
+            e.store(e.select(inside, prot, e.load(found, typ=I64)), found)
+        prot = e.load(found, typ=I64)
+        allowed = e.icmp_unsigned("!=", e.and_(prot, kind), _c(0))
+        b.leave_if(e.and_(allowed, e.not_(misaligned)), Verdict.HOST)
+        mapped = e.icmp_unsigned("!=", prot, _c(NOT_MAPPED))
+        signal = e.select(misaligned, _c(SIGBUS), _c(SIGSEGV))
+        e.store(address, b.element(Word.FAULT_ADDRESS, lane))
+        for array, value in ((Word.SIGNAL, signal), (Word.FAULT_KIND, kind), (Word.FAULT_MAPPED, mapped)):
+            byte = (e.zext if value.type.width == 1 else e.trunc)(value, I8)
+            e.store(byte, b.element(array, lane, 1))
+
+
 class _Pointer:
     """A function's address as something that llvmlite can call."""
 
@@ -198,7 +243,7 @@ class _Pointer:
 
 
 def _stopped_at(b: _Build, state: ir.Value) -> ir.Value:
-    """The pc; Python must find it if the slot is none of the known places."""
+    """The pc; Python must find it if the slot is not a known one."""
     e = b.e
     ip = e.load_at(state, layout.IP, I64)
     row = b.element(Word.PLACES, e.and_(e.lshr(ip, _c(5)), _c(PLACE_ROWS - 1)), 16)
@@ -240,6 +285,7 @@ def build(module: ir.Module) -> None:
     _set_up(b, lane, state)
     retired, code = _enter(b, state)
     pc = _stopped_at(b, state)
+    _store_fault(b, lane, state)
     e.call(store_results, [b.table, lane, code, retired, pc])
     _collect(b, lane)
     _count(b, code, retired)

@@ -74,6 +74,8 @@ def _compile(text: str, heading: str) -> bytes:
     module.verify()
     dump("stage", text, heading)
     options = llvm.PipelineTuningOptions(speed_level=2)
+    # Vector instructions are emitted as vectors; passes that make vectors of scalar code are left out, for
+    # compile time.
     options.slp_vectorization = options.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -13,7 +13,7 @@ from kvrm.isa.definition import Decoded
 from kvrm.isa.features import CORTEX_A76, allocates
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import AccessKind, AlignmentFault, GuestFault, Memory, untagged
+from kvrm.memory import AccessKind, GuestFault, Memory, untagged
 from kvrm.values import Bits, Lift, bits
 
 EXITS = {
@@ -58,7 +58,7 @@ class Reference(Context):
         except GuestFault as fault:
             return Exit(ExitKind.FAULT, fault=fault)
         if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
-            s.pc = self._next
+            s.pc = untagged(self._next)
         return left
 
     def _run(self, d: Decoded) -> Exit | None:
@@ -69,7 +69,7 @@ class Reference(Context):
     def _fetch(self) -> int:
         self._state.pc = pc = untagged(self._state.pc)
         if pc & 3:
-            raise AlignmentFault(pc, AccessKind.FETCH)
+            raise self._memory.misaligned(pc, AccessKind.FETCH)
         return int.from_bytes(self._memory.read(pc, 4, AccessKind.FETCH), "little")
 
     # -- the machine -----------------------------------------------------------------------------------------
@@ -128,20 +128,16 @@ class Reference(Context):
             self._state.sp = int(value)
 
     def read_v(self, r: Bits, n: int) -> Bits:
-        """From the state."""
         return bits(n, self._state.v[int(r)])
 
     def write_v(self, r: Bits, value: Bits) -> None:
-        """To the state."""
         self._state.v[int(r)] = int(value)
 
     def read_flags(self) -> Flags:
-        """From the state."""
         value = self._state.nzcv
         return bits(1, value >> 3), bits(1, value >> 2), bits(1, value >> 1), bits(1, value)
 
     def write_flags(self, nzcv: Flags) -> None:
-        """To the state."""
         n, z, c, v = (int(f) for f in nzcv)
         self._state.nzcv = n << 3 | z << 2 | c << 1 | v
 
@@ -157,14 +153,12 @@ class Reference(Context):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """Before anything else is looked at."""
         if int(address) % size:
-            raise AlignmentFault(untagged(int(address)), AccessKind.WRITE if store else AccessKind.READ)
+            raise self._memory.misaligned(int(address), AccessKind.WRITE if store else AccessKind.READ)
 
     def read_system(self, register: System) -> Bits:
-        """From the state."""
         return bits(64, self._state.system(register))
 
     def write_system(self, register: System, value: Bits) -> None:
-        """To the state."""
         self._state.set_system(register, int(value))
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:

@@ -14,7 +14,7 @@ from kvrm.isa.features import CORTEX_A76
 from kvrm.machine.state import State
 from kvrm.memory import Memory, untagged
 
-LONGEST_TURN = 300
+LONGEST_SLICE = 300
 """Instructions that one engine runs at most before another may take over."""
 
 
@@ -37,7 +37,7 @@ class _Translator(_Interpreter, ForcedTranslator):
 
 
 class Stress:
-    """Reference, interpreter and translator take turns of random lengths on one machine."""
+    """Reference, interpreter and translator alternate on one machine after random lengths."""
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state = state
@@ -69,7 +69,9 @@ class Stress:
             engine = self._random.choice(self._engines)
             engine.retired = self.retired
             try:
-                left = engine.run(min(self._random.randint(1, LONGEST_TURN), end - self.retired), breakpoints)
+                left = engine.run(
+                    min(self._random.randint(1, LONGEST_SLICE), end - self.retired), breakpoints
+                )
             finally:
                 self.retired = engine.retired
             if left.kind is not ExitKind.BUDGET:

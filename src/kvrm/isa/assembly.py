@@ -76,13 +76,11 @@ def Xsp(d: Decoded, v: int) -> str:
 
 @printer
 def imm(d: Decoded, v: int) -> str:
-    """Unsigned immediate."""
     return number(v)
 
 
 @printer
 def cond_(d: Decoded, v: int) -> str:
-    """Condition."""
     return CONDITIONS[v]
 
 
@@ -94,7 +92,6 @@ def inverted(d: Decoded, v: int) -> str:
 
 @printer
 def shift_(d: Decoded, v: int) -> str:
-    """Shift name."""
     return SHIFTS[v]
 
 

@@ -11,7 +11,7 @@ Flags = tuple[Bits, Bits, Bits, Bits]
 
 
 class Event(IntEnum):
-    """What an instruction can ask of whoever runs the machine."""
+    """What an instruction can ask of the engine's caller."""
 
     SVC = 1
     BRK = 2
@@ -38,6 +38,14 @@ FP_TRACKING = 1 << 63
 
 Compiled code computes only while that slot is zero; otherwise it leaves the instruction to the reference.
 """
+
+
+FPCR_BITS = 0x07C0_0000
+"""What FPCR keeps: AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero."""
+FP16 = 1 << 16
+"""In ID_AA64PFR0_EL1: FEAT_FP16, with which FPCR keeps FZ16 too, three bits above."""
+FPSR_BITS = 0x0800_009F
+"""What FPSR keeps: QC and the cumulative exceptions. Its NZCV belongs to AArch32."""
 
 
 class _General:

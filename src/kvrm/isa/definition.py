@@ -214,7 +214,6 @@ def _parameters(
 
 
 def definition_of(key: str) -> Definition:
-    """The definition with that key."""
     return _keys[key]
 
 

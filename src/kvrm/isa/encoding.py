@@ -100,7 +100,6 @@ class Diagram:
         return Diagram(text, Cube(mask, value), tuple(fields))
 
     def field(self, name: str) -> Field:
-        """The field of that name."""
         for f in self.fields:
             if f.name == name:
                 return f

@@ -31,7 +31,7 @@ NEAREST = (20, 19, 16, 22, 23, 12, 13, 14, 15, 10, 11, 21)
 CELLS = 1 << len(CLASS_BITS)
 WORDS_PER_CELL = (1 << 32) // CELLS
 FREE = len(Execution)
-"""In place of a class: no definition has such a word."""
+"""Instead of a class: no definition has such a word."""
 
 
 def cells_of(words: Words) -> Words:
@@ -71,7 +71,7 @@ def allocated_words() -> npt.NDArray[np.int64]:
 
 
 def _registered() -> list[Definition]:
-    """All definitions, whoever asks first."""
+    """All definitions; the import comes late, because definitions import this module."""
     import kvrm.isa.a64  # noqa: F401 - importing it registers them
 
     return definitions

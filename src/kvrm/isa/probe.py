@@ -76,7 +76,6 @@ class Probe(Context):
 
     @property
     def pc(self) -> Bits:
-        """Unknown."""
         return self._unknown(64)
 
     @property
@@ -87,50 +86,41 @@ class Probe(Context):
 
     @property
     def retired(self) -> Bits:
-        """Unknown."""
         return self._unknown(64)
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
-        """Noted."""
         if (name := self._register(r, sp)) is not None:
             self.effects.x_read.append(name)
         return self._unknown(n)
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
-        """Noted."""
         if (name := self._register(r, sp)) is not None:
             self.effects.x_written.append(name)
 
     def read_v(self, r: Bits, n: int) -> Bits:
-        """Noted."""
         p = r.payload
         self.effects.v_read.append(p if isinstance(p, int) else self._register(r) or 0)
         return self._unknown(n)
 
     def write_v(self, r: Bits, value: Bits) -> None:
-        """Noted."""
         p = r.payload
         self.effects.v_written.append(p if isinstance(p, int) else self._register(r) or 0)
 
     def read_flags(self) -> Flags:
-        """Noted."""
         self.effects.flags_read = True
         return self._unknown(1), self._unknown(1), self._unknown(1), self._unknown(1)
 
     def write_flags(self, nzcv: Flags) -> None:
-        """Noted."""
         if len(nzcv) != 4 or any(f.width != 1 for f in nzcv):
             raise StagingError("flags are four values of one bit")
         self.effects.flags_written = True
 
     def read_memory(self, address: Bits, n: int) -> Bits:
-        """Noted."""
         _check_access(address, n)
         self.effects.memory.append(("read", n))
         return self._unknown(n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Noted."""
         _check_access(address, value.width)
         self.effects.memory.append(("write", value.width))
 
@@ -138,24 +128,20 @@ class Probe(Context):
         """No effect."""
 
     def read_system(self, register: System) -> Bits:
-        """Noted."""
         self.effects.system_read.append(register)
         return self._unknown(64)
 
     def write_system(self, register: System, value: Bits) -> None:
-        """Noted."""
         if value.width != 64:
             raise StagingError("a system register has 64 bits")
         self.effects.system_written.append(register)
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
-        """Noted."""
         if target.width != 64 or (condition is not None and condition.width != 1):
             raise StagingError("a branch takes a 64-bit target and a one-bit condition")
         self.effects.branches = True
 
     def event(self, event: Event, value: Lift = 0) -> None:
-        """Noted."""
         self.effects.event = event
 
 

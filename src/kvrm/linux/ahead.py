@@ -2,7 +2,7 @@
 
 Shells and hash programs read byte by byte or page by page. From the second such `read` on, the file's next
 bytes are where native code finds them (`kvrm.engine.interpreter.answers`). Whatever else a program asks its
-Linux for first takes back what was not read: only then does anybody see the file or its offset.
+Linux for first takes back what was not read: only then can the file or its offset be seen.
 """
 
 from __future__ import annotations

@@ -25,11 +25,17 @@ def send(process: Process, info: Info, *, shared: bool = True) -> None:
     elif info.signal == abi.SIGCONT:
         signals.drop(STOPPING)
     if not signals.blocked & bit:
-        _deliver(process, info)
+        act(process, info)
         return
-    room = signals.queued < process.limit(abi.RLIMIT_SIGPENDING)[0]
-    if not (signals.shared if shared else signals.own).add(info, room):
+    room = pending_room(process) > 0
+    if not signals.keep(info, shared, room):
         raise Failure(Errno.EAGAIN)
+
+
+def pending_room(process: Process) -> int:
+    """How many more signals may wait (RLIMIT_SIGPENDING); each POSIX timer takes one of that number."""
+    used = process.signals.queued + len(process.timers.posix)
+    return process.limit(abi.RLIMIT_SIGPENDING)[0] - used
 
 
 def send_own(process: Process, signal: int) -> None:
@@ -37,15 +43,27 @@ def send_own(process: Process, signal: int) -> None:
     send(process, Info.sent(signal, abi.SI_USER, process.pid, process.credentials.uid), shared=False)
 
 
+def take(process: Process, among: int) -> Info | None:
+    """Remove the first pending signal of a mask, those of the thread before those of the process."""
+    own, shared, timers = process.signals.own, process.signals.shared, process.timers
+    while True:
+        info = own.take(among)
+        if info is None and (info := shared.take(among)) is not None and info.signal == abi.SIGALRM:
+            timers.alarm_taken(process)
+        if info is None or (told := timers.taken(process, info)) is not None:
+            return info and told
+
+
 def block(process: Process, mask: int) -> None:
     """Set which signals are blocked; pending ones that no longer are act."""
     signals = process.signals
     signals.blocked = mask & ~UNBLOCKABLE
-    while (info := signals.take(~signals.blocked)) is not None:
-        _deliver(process, info)
+    while (info := take(process, ~signals.blocked)) is not None:
+        act(process, info)
 
 
-def _deliver(process: Process, info: Info) -> None:
+def act(process: Process, info: Info) -> None:
+    """What a signal does that is not blocked. Ends the run by Finish, unless that is nothing."""
     signal, handler = info.signal, process.signals.action(info.signal).handler
     if process.signals.ignored(signal):
         return

@@ -172,7 +172,7 @@ def _check_segment(segment: Segment, size: int, fixed: bool) -> None:
     if segment.align & (segment.align - 1) or segment.align > _VA_END:
         raise _Bad(f"{what} has an alignment of {segment.align:#x}, which is not a usable power of two")
     if (segment.vaddr - segment.offset) % PAGE and segment.filesz:
-        raise _Bad(f"{what} is at file offset {segment.offset:#x}: not the same place in a page")
+        raise _Bad(f"{what} is at file offset {segment.offset:#x}: not the same offset in a page")
 
 
 def _check_layout(loads: list[Segment]) -> None:

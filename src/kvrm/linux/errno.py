@@ -22,6 +22,7 @@ class Errno(IntEnum):
     ENOMEM = 12
     EACCES = 13
     EFAULT = 14
+    ENOTBLK = 15
     EBUSY = 16
     EEXIST = 17
     EXDEV = 18

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from random import Random
-from typing import TYPE_CHECKING
 
 from kvrm.linux.files.streams import BytesInput
 from kvrm.linux.outcome import Outcome
 from kvrm.linux.process import Process, State, Text
+from kvrm.linux.snapshot import Snapshot, put_back, take
 from kvrm.memory import Memory
-
-if TYPE_CHECKING:
-    from kvrm.linux.snapshot import Snapshot
 
 
 class LaneProcess:
@@ -29,16 +26,20 @@ class LaneProcess:
         self._process.random, self._process.ahead = Random(), None
         self._snapshot: Snapshot | None = None
         self._stdin: bytes | None = None
+        self._alone = False
         self.begin(snapshot, None)
 
-    def begin(self, snapshot: Snapshot, stdin: bytes | None) -> None:
-        """The next lane begins here; `stdin`, unless None, replaces what standard input still held."""
-        self._snapshot, self._stdin = snapshot, stdin
+    def begin(self, snapshot: Snapshot, stdin: bytes | None, alone: bool = False) -> None:
+        """The next lane begins here; `stdin`, unless None, replaces what standard input still held.
+
+        `alone`: no other lane begins here, so this one can have the snapshot's files themselves.
+        """
+        self._snapshot, self._stdin, self._alone = snapshot, stdin, alone
 
     def current(self) -> Process:
         """The process as the lane has it."""
         if self._snapshot is not None:
-            self._process.restore(self._snapshot)
+            put_back(self._process, self._snapshot, last=self._alone)
             self._snapshot, stdin = None, self._stdin
             if stdin is not None:
                 for descriptor in self._process.descriptors.values():
@@ -54,14 +55,23 @@ class LaneProcess:
         """As `Process.syscall`."""
         return self.current().syscall(retired)
 
+    @property
+    def due(self) -> int | None:
+        """As `Process.due`."""
+        return self._process.due if self._snapshot is None else self._snapshot.due
+
+    def expire(self, retired: int) -> Outcome | None:
+        """As `Process.expire`."""
+        return self.current().expire(retired)
+
     def captured(self, number: int) -> bytes:
         """As `Process.captured`."""
         if self._snapshot is not None:
             return self._snapshot.stdout if number == 1 else self._snapshot.stderr
         return self._process.captured(number)
 
-    def saved(self) -> tuple[Snapshot, bytes | None]:
-        """What `begin` needs for the lane to go on from here."""
-        if self._snapshot is not None:
-            return self._snapshot, self._stdin
-        return self._process.snapshot(), None
+    def saved(self) -> tuple[Snapshot, bytes | None, bool]:
+        """What `begin` needs for the lane to go on from here, which it must before anything else is done."""
+        if self._snapshot is None:
+            self._snapshot, self._stdin, self._alone = take(self._process, last=True), None, True
+        return self._snapshot, self._stdin, self._alone

@@ -19,13 +19,19 @@ _SYSINFO: Final = struct.Struct("<q3Q6QHHxxxxQQIxxxx")
 _UTSNAME: Final = struct.Struct("65s" * 6)
 _RUSAGE: Final = struct.Struct("<4q14q")
 TIMESPEC: Final = struct.Struct("<qq")
+ITIMERSPEC: Final = struct.Struct("<qqqq")
 RLIMIT: Final = struct.Struct("<QQ")
 SIGACTION: Final = struct.Struct("<QQQQ")
+SIGEVENT: Final = struct.Struct("<Qiii44x")
 SIGSTACK: Final = struct.Struct("<QIIQ")
 IOVEC: Final = struct.Struct("<QQ")
 POLLFD: Final = struct.Struct("<ihh")
+EPOLL_EVENT: Final = struct.Struct("<I4xQ")
+SIGSET_ARGUMENT: Final = struct.Struct("<QQ")
+HALFWORD: Final = struct.Struct("<h")
 WORD: Final = struct.Struct("<I")
 INT: Final = struct.Struct("<i")
+TIMEX: Final = struct.Struct("<I4x 4q i4x 3q 2q q 2q i4x 5q i 44x")
 DOUBLEWORD: Final = struct.Struct("<Q")
 FLOCK: Final = struct.Struct("<hhxxxxqqixxxx")
 
@@ -139,3 +145,21 @@ def timeval(ns: int) -> bytes:
     """`struct timeval`."""
     seconds, rest = divmod(ns, BILLION)
     return TIMESPEC.pack(seconds, rest // 1000)
+
+
+def timex(modes: int, realtime: int) -> bytes:
+    """`struct timex` of a clock that nothing adjusts; `modes` are returned as they were given."""
+    seconds, ns = divmod(realtime, BILLION)
+    offset, frequency, most_error, error = 0, 0, 16_000_000, 16_000_000
+    status, constant, precision, tolerance, tick = 64, 2, 1, 32_768_000, 10_000
+    return TIMEX.pack(
+        modes,
+        *(offset, frequency, most_error, error),
+        status,
+        *(constant, precision, tolerance),
+        *(seconds, ns // 1000),
+        tick,
+        *(0, 0, 0),
+        *(0, 0, 0, 0, 0),
+        0,
+    )

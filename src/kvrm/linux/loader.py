@@ -4,8 +4,8 @@ The layout is fixed, so that every run of a program has the same addresses:
 
     0x0000400000  a program with fixed addresses, then its heap (brk)
     0x5500000000  a position-independent program, then its heap
-    0x7f........  mappings (mmap), downwards from a gap below the stack
-    0x7ffffff000  end of the stack, 8 MiB
+    0x7f........  mappings (mmap), downwards from 0x7ff8000000
+    0x7ffffff000  end of the stack, 8 MiB unless the program sets another limit
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ PIE_BASE: Final = 0x55_0000_0000
 STACK_TOP: Final = (1 << VA_BITS) - PAGE
 STACK_SIZE: Final = 8 << 20
 STACK_BASE: Final = STACK_TOP - STACK_SIZE
-MMAP_TOP: Final = STACK_BASE - (1 << 20)
-"""Mappings end here: the gap lets an overflowing stack fault."""
+STACK_GAP: Final = 1 << 20
+"""Bytes below the stack that stay free, so that one that overflows faults."""
+MMAP_TOP: Final = (1 << VA_BITS) - (128 << 20)
+"""Mappings end here: a stack that may grow (RLIMIT_STACK) has the room above it, as in Linux."""
 MMAP_LOW: Final = 1 << 16
 ARGUMENT_LIMIT: Final = STACK_SIZE // 4
 _U64: Final = (1 << 64) - 1
@@ -52,7 +54,7 @@ class Stack:
     identity: Identity
 
     def build(self, memory: Memory, argv: Sequence[bytes], envp: Sequence[bytes]) -> tuple[int, bytes]:
-        """Map a stack in place of what is there and fill it; stack pointer and auxiliary vector.
+        """Map a stack, whatever is there, and fill it; stack pointer and auxiliary vector.
 
         Raises ProgramError if the arguments are too long.
         """

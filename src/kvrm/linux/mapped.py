@@ -82,7 +82,7 @@ def follow_sizes(process: Process) -> None:
 
 
 def _replace(process: Process, image: Image, mapped: Mapped) -> Image:
-    """Have memory show what is mapped now in place of an image; the image itself if that is too much."""
+    """Have memory show what is mapped now instead of an image; the image itself if that is too much."""
     if mapped.size - image.size > file_room(process):
         return image
     made = mapped.image(process)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
+from kvrm.arguments import encoded
 from kvrm.debug.switches import trace_switch
-from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
+from kvrm.linux.calls.numa import NO_POLICY
+from kvrm.linux.calls.prctl import Controls
+from kvrm.linux.calls.sched import Scheduling
+from kvrm.linux.calls.seccomp import Seccomp, refused
+from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.locks import FileId, Ranges, file_of
@@ -22,7 +29,7 @@ from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
-from kvrm.linux.layout import BILLION, TIMESPEC, U64
+from kvrm.linux.layout import BILLION, ITIMERSPEC, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
@@ -30,6 +37,7 @@ from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
+from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.memory import GuestFault, Image, Memory
 from kvrm.streams import Closed
@@ -37,11 +45,8 @@ from kvrm.streams import Closed
 if TYPE_CHECKING:
     from kvrm.linux.snapshot import Snapshot
 
-EPOCH: Final = 1_704_067_200
-"""The guest's time at its first instruction: 2024-01-01 00:00:00 UTC, in seconds since 1970."""
 PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
-LONGEST_SLEEP: Final = (1 << 63) - 1 - EPOCH * BILLION
 
 Text = str | bytes
 
@@ -102,18 +107,23 @@ class Process:
         self.limits: dict[int, tuple[int, int]] = {}
         self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
+        self.robust_list = 0
         self.locks_future = False
+        self.controls, self.scheduling = Controls(), Scheduling()
+        self.memory_policy, self.barriers = NO_POLICY, 0
+        self.seccomp = Seccomp()
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
+        self.timers = Timers()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
-        self.argv: list[bytes] = [self._program.name, *_strings(args)]
-        self.envp: list[bytes] = _strings(
-            _encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()
-        )
+        self.argv: list[bytes] = [self._program.name, *(encoded("args", text) for text in args)]
+        self.envp: list[bytes] = [
+            encoded("env", key) + b"=" + encoded("env", value) for key, value in (env or {}).items()
+        ]
         self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
         streams = [
@@ -159,7 +169,7 @@ class Process:
 
     def arguments(self, args: Sequence[Text]) -> list[bytes]:
         """What argv is with these arguments. UsageError or ProgramError if the program cannot have them."""
-        argv = [self._program.name, *_strings(args)]
+        argv = [self._program.name, *(encoded("args", text) for text in args)]
         require_room(argv, self.envp, self.program_path)
         return argv
 
@@ -168,8 +178,9 @@ class Process:
 
         Returns why the run ends, or None if it goes on. KeyboardInterrupt and OutOfMemory pass through.
         """
+        if (over := self.expire(retired)) is not None:
+            return over
         words = self.state.words
-        self.retired = retired
         if self.ahead is not None:
             self.ahead.end()
         self.files.now = self.realtime
@@ -188,9 +199,25 @@ class Process:
         if traced:
             sys.stderr.write(f"{line} = {shown_result(result)}\n")
         words[0] = result & U64
+        return self.expire(retired)
+
+    @property
+    def due(self) -> int | None:
+        """The count of retired instructions at which a timer expires and `expire` must be called, if any."""
+        return self.timers.due(self)
+
+    def expire(self, retired: int) -> Outcome | None:
+        """Let timers expire that are due after `retired` instructions; why the run ends, if it does."""
+        self.retired = retired
+        try:
+            self.timers.expire(self)
+        except Finish as finish:
+            return finish.outcome
         return None
 
     def _call(self, call: Syscall | None, number: int, words: Any) -> int:
+        if self.seccomp and (result := refused(self, number, words)) is not None:
+            return result
         if call is None:
             return self._refuse(call_name(number))
         try:
@@ -205,7 +232,7 @@ class Process:
             return -Errno.ENOMEM
 
     def _refuse(self, name: str) -> int:
-        """ENOSYS, noted with the call's name for the one who asks why the program ended."""
+        """ENOSYS, noted with the call's name to tell why the program ended."""
         if name not in self.refused and name not in _DISPENSABLE:
             self.refused += (name,)
         return -Errno.ENOSYS
@@ -222,9 +249,9 @@ class Process:
         """CLOCK_REALTIME, in nanoseconds."""
         return EPOCH * BILLION + self.retired + self.skipped
 
-    def sleep(self, ns: int) -> None:
-        """Let time pass without an instruction."""
-        self.skipped = min(self.skipped + max(0, ns), LONGEST_SLEEP)
+    def skip_to(self, time: int) -> None:
+        """Let time pass without an instruction, up to a time of the monotonic clock or `LATEST`."""
+        self.skipped = max(self.skipped, min(time, LATEST) - self.retired)
 
     def timespec(self, pointer: int) -> int:
         """The struct timespec at a guest address, in nanoseconds; EINVAL if it is none."""
@@ -232,6 +259,17 @@ class Process:
         if seconds < 0 or not 0 <= ns < BILLION:
             raise Failure(Errno.EINVAL)
         return int(seconds * BILLION + ns)
+
+    def times(self, pointer: int, units: int) -> tuple[int, int]:
+        """Interval and value of a timer at a guest address, in nanoseconds; EINVAL if they are none.
+
+        `units` are in a second: those of struct itimerval or itimerspec.
+        """
+        numbers = ITIMERSPEC.unpack(self.memory.read(pointer, ITIMERSPEC.size))
+        if min(numbers) < 0 or max(numbers[1], numbers[3]) >= units:
+            raise Failure(Errno.EINVAL)
+        interval, part, value, more = numbers
+        return interval * BILLION + part * (BILLION // units), value * BILLION + more * (BILLION // units)
 
     def random_bytes(self, size: int) -> bytes:
         """The next `size` bytes of the seeded generator."""
@@ -247,6 +285,11 @@ class Process:
     def program_path(self) -> bytes:
         """Absolute path of the program, as /proc/self/exe shows it."""
         return self._program.path
+
+    @cached_property
+    def program_digest(self) -> str:
+        """What tells the program's file from others."""
+        return blake2b(self._program.data, digest_size=16).hexdigest()
 
     @property
     def program_node(self) -> Node:
@@ -311,6 +354,8 @@ class Process:
         self.unlock(file)
         if all(other.file is not file for other in self.descriptors.values()):
             file.closed(self)
+            if file.queue is not None:
+                file.queue.release(file)
 
     def unlock(self, file: OpenFile) -> None:
         """Give up the process's locks of a file, as any close of it does."""
@@ -330,17 +375,6 @@ class Process:
         from kvrm.linux.snapshot import put_back
 
         put_back(self, snapshot)
-
-
-def _strings(texts: Iterable[Text]) -> list[bytes]:
-    strings = [_encoded(text) for text in texts]
-    if any(b"\0" in text for text in strings):
-        raise UsageError("arguments and environment cannot contain zero bytes")
-    return strings
-
-
-def _encoded(text: Text) -> bytes:
-    return text if isinstance(text, bytes) else os.fsencode(text)
 
 
 _DISPENSABLE: Final = frozenset(["rseq"])

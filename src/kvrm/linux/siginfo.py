@@ -31,9 +31,12 @@ class Info:
     timer: int | None = None
 
     @classmethod
-    def sent(cls, signal: int, code: int, first: int, second: int, value: int = 0) -> Info:
+    def sent(
+        cls, signal: int, code: int, first: int, second: int, value: int = 0, timer: int | None = None
+    ) -> Info:
         """From a sender: `first` and `second` are its pid and uid, or a timer's number and overrun."""
-        return cls(signal, code, union=_SENDER.pack(first, second, value).ljust(_UNION_BYTES, b"\0"))
+        union = _SENDER.pack(first, second, value).ljust(_UNION_BYTES, b"\0")
+        return cls(signal, code, union=union, timer=timer)
 
     @classmethod
     def unpack(cls, signal: int, data: bytes) -> Info:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.siginfo import Info
+
+if TYPE_CHECKING:
+    from kvrm.linux.files.copying import FileCopies
 
 
 def _bits(*signals: int) -> int:
@@ -45,13 +48,12 @@ class Pending:
     queue: list[Info] = field(default_factory=list)
 
     def copy(self) -> Pending:
-        """An independent copy."""
         return Pending(self.mask, self.queue.copy())
 
     def add(self, info: Info, room: bool) -> bool:
         """Keep a signal, `room` or not. False if it may only be sent with what it tells, and that is lost."""
         bit, real_time = 1 << info.signal - 1, info.signal >= _REAL_TIME
-        if self.mask & bit and not real_time:
+        if self.mask & bit and not real_time and info.timer is None:
             return True
         if room or (not real_time and info.code >= 0):
             self.queue.append(info)
@@ -85,7 +87,8 @@ class Pending:
 class Signals:
     """Actions, blocked and pending signals and the alternate stack.
 
-    `own` are those sent to the thread, `shared` those sent to the process.
+    `own` are those sent to the thread, `shared` those sent to the process. Signal descriptors wait in
+    `queue`.
     """
 
     actions: dict[int, Action] = field(default_factory=dict)
@@ -93,13 +96,22 @@ class Signals:
     own: Pending = field(default_factory=Pending)
     shared: Pending = field(default_factory=Pending)
     stack: tuple[int, int, int] = (0, abi.SS_DISABLE, 0)
+    queue: WaitQueue = field(default_factory=WaitQueue)
 
-    def copy(self) -> Signals:
-        """An independent copy."""
-        other = copy(self)
-        other.actions = self.actions.copy()
-        other.own, other.shared = self.own.copy(), self.shared.copy()
-        return other
+    def relink(self, copies: FileCopies) -> None:
+        """This is a shallow copy for a snapshot: part it from the original."""
+        self.actions = self.actions.copy()
+        self.own, self.shared = self.own.copy(), self.shared.copy()
+        self.queue = copies.of(self.queue)
+
+    def keep(self, info: Info, shared: bool, room: bool) -> bool:
+        """Have a signal wait, as `Pending.add`, and tell signal descriptors."""
+        pending = self.shared if shared else self.own
+        before = pending.mask, len(pending.queue)
+        kept = pending.add(info, room)
+        if before != (pending.mask, len(pending.queue)):
+            self.queue.wake()
+        return kept
 
     @property
     def pending(self) -> int:
@@ -108,8 +120,8 @@ class Signals:
 
     @property
     def queued(self) -> int:
-        """How many count against RLIMIT_SIGPENDING."""
-        return len(self.own.queue) + len(self.shared.queue)
+        """How many count against RLIMIT_SIGPENDING; those of timers were counted when these were made."""
+        return sum(info.timer is None for info in (*self.own.queue, *self.shared.queue))
 
     def action(self, signal: int) -> Action:
         """What happens on `signal`."""
@@ -130,10 +142,6 @@ class Signals:
         self.actions[signal] = action
         if self.ignored(signal):
             self.drop(1 << signal - 1)
-
-    def take(self, among: int) -> Info | None:
-        """Remove the first pending signal of a mask, those of the thread before those of the process."""
-        return self.own.take(among) or self.shared.take(among)
 
     def drop(self, signals: int) -> None:
         """Forget pending signals of a mask."""

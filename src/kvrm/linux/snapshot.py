@@ -17,21 +17,24 @@ from kvrm.memory import Image
 if TYPE_CHECKING:
     from kvrm.linux.files.open_file import Descriptor
     from kvrm.linux.process import Process
+    from kvrm.linux.timers import Timers
 
 _FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end locks_future name argv envp loaded "
-    "credentials refused".split()
+    "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
+    "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a process sees of files."""
+    """What a process sees of files, with timers and signals, which descriptors of events refer to."""
 
     files: FileSystem
     cwd: Directory
     descriptors: Mapping[int, Descriptor]
     mapped: Mapping[Image, Mapped]
+    timers: Timers
+    signals: Signals
 
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
@@ -46,7 +49,8 @@ class _View:
             for number, descriptor in self.descriptors.items()
         }
         mapped = {image: replace(part, file=copies.of(part.file)) for image, part in self.mapped.items()}
-        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped)
+        timers, signals = copies.of(self.timers), copies.of(self.signals)
+        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped, timers, signals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,35 +59,37 @@ class Snapshot:
 
     fields: dict[str, Any]
     view: _View
-    signals: Signals
     random: tuple[Any, ...]
     stdout: bytes
     stderr: bytes
+    due: int | None
+    """As `Process.due`."""
 
 
-def take(process: Process) -> Snapshot:
-    """The state of `process`."""
+def take(process: Process, last: bool = False) -> Snapshot:
+    """The state of `process`; `last`: it is put back before it is used again, so its files need no copy."""
     fields = {name: getattr(process, name) for name in _FIELDS}
     fields["limits"], fields["locked"] = process.limits.copy(), process.locked.copy()
+    seen = process.files, process.cwd, process.descriptors, process.mapped
+    view = _View(*seen, process.timers, process.signals)
     return Snapshot(
         fields=fields,
-        view=_View(process.files, process.cwd, process.descriptors, process.mapped).copy(),
-        signals=process.signals.copy(),
+        view=view if last else view.copy(),
         random=process.random.getstate(),
         stdout=bytes(process.stdout),
         stderr=bytes(process.stderr),
+        due=process.due,
     )
 
 
-def put_back(process: Process, snapshot: Snapshot) -> None:
-    """Set the state of `process`."""
+def put_back(process: Process, snapshot: Snapshot, last: bool = False) -> None:
+    """Set the state of `process`; `last`: the snapshot is not used again, so its files need no copy."""
     for name, value in snapshot.fields.items():
         setattr(process, name, value)
     process.limits, process.locked = snapshot.fields["limits"].copy(), snapshot.fields["locked"].copy()
-    view = snapshot.view.copy()
+    view = snapshot.view if last else snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
-    process.mapped = dict(view.mapped)
-    process.signals = snapshot.signals.copy()
+    process.mapped, process.timers, process.signals = dict(view.mapped), view.timers, view.signals
     process.random.setstate(snapshot.random)
     process.stdout[:] = snapshot.stdout
     process.stderr[:] = snapshot.stderr

@@ -7,7 +7,7 @@ here, by the same code that runs a machine of one lane, up to that lane's end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from copy import copy
 from ctypes import addressof, c_uint64, memmove
@@ -34,20 +34,29 @@ from kvrm.engine.lane_loop import (
 from kvrm.errors import UsageError
 from kvrm.machine import state as layout
 from kvrm.machine.engines import make_engine
-from kvrm.machine.lanes_inputs import Words, offset_of, words_of
+from kvrm.machine.lanes_inputs import STREAMS, Words
 from kvrm.machine.lanes_results import NOT_RUN, Outputs
-from kvrm.machine.machine import Machine, MachineSnapshot
-from kvrm.machine.result import STOPS, Stop
+from kvrm.machine.lanes_table import LaneTable, pieces
+from kvrm.machine.machine import Machine
+from kvrm.machine.result import STOPS, Result, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
-from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at
+from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.machine.texts import Texts
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
 
 WARM_PAGES = 256
-"""Pages that are undone by copying after each lane; with more, all are dropped."""
-ENDS = {Reason.BRK: Stop.BRK, Reason.UNDEFINED: Stop.UNDEFINED, Reason.BREAKPOINT: Stop.BREAKPOINT}
+"""Pages that are undone by copying after each lane; with more, all are dropped. A copy is paid for
+pages that the next lane does not touch, too; a dropped page costs another first write."""
+ENDS = {
+    Reason.BRK: Stop.BRK,
+    Reason.UNDEFINED: Stop.UNDEFINED,
+    Reason.BREAKPOINT: Stop.BREAKPOINT,
+    Reason.MEMORY: Stop.FAULT,
+}
+"""How native code ends lanes by itself, for the reasons for which it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,8 @@ class Job:
     """What lanes were given when they began, and what they have brought so far; workers share it.
 
     `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
-    start addresses and arrays. `readable`: the guest may read all memory that is to be kept.
+    start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
+    program has ended before, and every lane with it; no instruction is run.
     """
 
     snapshot: MachineSnapshot
@@ -66,6 +76,7 @@ class Job:
     starts: set[int]
     readable: bool
     outputs: Outputs
+    ended: Result | None
     kept: dict[int, Kept]
     cancel: c_uint64
 
@@ -139,8 +150,7 @@ class Worker:
         self._zero = np.zeros(1, np.uint64)
         self.counters = (c_uint64 * (BY_CODE + len(STOPS)))()
         self._places = np.zeros((PLACE_ROWS, 2), np.uint64)
-        self._arrays: dict[Word, Any] = {}
-        self._table = (c_uint64 * len(Word))()
+        self._table = LaneTable()
         self._table[Word.COPY] = address_of(memmove)
 
     # -- what `Machine._run_to` tells ------------------------------------------------------------------------
@@ -165,53 +175,37 @@ class Worker:
         machine.breakpoints = set(breakpoints)
         self._memory.restore(job.snapshot.memory)
         self._engine.run(0, machine.breakpoints)
-        plain = job.args is None and job.readable and not job.starts & breakpoints
+        plain = job.args is None and job.readable and job.ended is None and not job.starts & breakpoints
+        # a timer's signal comes at a count of instructions at which only `Machine._run_to` stops
+        plain &= machine._process is None or job.snapshot.process.due is None
         self._enters = self._native and plain
-        ends = ENDS if machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
-        self._ends = {int(reason): stop for reason, stop in ends.items()}
+        self._ends = {int(reason): stop for reason, stop in ENDS.items()}
+        if machine._process is None:
+            self._ends[Reason.SVC] = Stop.SYSCALL
+        regions = job.snapshot.memory.regions
+        if all(_is_code(regions.find(address), address) for address in breakpoints):
+            # else a lane may branch to a breakpoint where nothing can be executed: it stops there
+            self._ends[Reason.CODE] = Stop.FAULT
         codes = {reason: stop.code for reason, stop in self._ends.items()}
-        self._set(Word.SAVED, np.frombuffer(state, np.uint8))
-        self._set(Word.ENDS, np.frombuffer(table_of_ends(codes), np.uint8))
-        self._set(Word.PLACES, self._places)
+        table.point_to_rows(Word.REGIONS, [(r.start, r.end, int(r.prot)) for r in regions])
+        table.point(Word.SAVED, np.frombuffer(state, np.uint8))
+        table.point(Word.ENDS, np.frombuffer(table_of_ends(codes), np.uint8))
+        table.point(Word.PLACES, self._places)
         table[Word.STATE], table[Word.PC], table[Word.CANCEL] = self._state.address, pc, addressof(job.cancel)
         table[Word.COUNTERS] = addressof(self.counters)
         table[Word.START], table[Word.BUDGET] = job.snapshot.retired, budget
         inputs = [(array.ctypes.data + first, step, offset) for array, first, step, offset in job.registers]
-        self._set_rows(Word.REGISTERS, inputs)
-        self._set_outputs(job.outputs)
+        table.point_to_rows(Word.REGISTERS, inputs)
+        table.point_to_outputs(job.outputs, self._memory.table_address)
         self._places[:] = 0
         self._tidy()
-
-    def _set(self, word: Word, array: Any) -> None:
-        self._arrays[word] = array
-        self._table[word] = array.ctypes.data
-
-    def _set_rows(self, word: Word, rows: Sequence[tuple[int, ...]]) -> None:
-        self._set(word, np.array(rows, np.uint64))
-        self._table[word + 1] = len(rows)
-
-    def _set_outputs(self, out: Outputs) -> None:
-        self._set(Word.STOP, out.stop)
-        self._set(Word.RETIRED, out.retired)
-        self._set(Word.STOPPED_AT, out.pc)
-        rows = []
-        for name, array in out.registers.items():
-            size = 8 * words_of(name)
-            rows += [(array.ctypes.data + i, size, offset_of(name) + i) for i in range(0, size, 8)]
-        self._set_rows(Word.KEPT, rows)
-        collected = []
-        for (start, stop), rows_of in out.memory.items():
-            for address, done, size in pieces(start, stop):
-                entry = self._memory.table_address + 8 * (address // PAGE)
-                collected.append((rows_of.ctypes.data + done, stop - start, entry, address % PAGE, size))
-        self._set_rows(Word.COLLECTED, collected)
 
     def _tidy(self) -> None:
         """Memory as the next lane finds it, but for what native code copies back and writes."""
         memory = self._memory
         if memory.remapped or not self._native or memory.changed > WARM_PAGES:
             memory.restore(self._job.snapshot.memory)
-        self._set_rows(Word.INPUTS, self._inputs())
+        self._table.point_to_rows(Word.INPUTS, self._inputs())
         if self._enters:
             for start, stop in self._job.outputs.memory:
                 for address, _, _ in pieces(start, stop):
@@ -220,7 +214,9 @@ class Worker:
         pages = memory.changed_pages()
         self._warm = len(pages)
         entries = [code + 8 * index if self._native else self._zero.ctypes.data for index, _, _ in pages]
-        self._set_rows(Word.PAGES, [(own, old, e) for (_, own, old), e in zip(pages, entries, strict=True)])
+        self._table.point_to_rows(
+            Word.PAGES, [(own, old, e) for (_, own, old), e in zip(pages, entries, strict=True)]
+        )
 
     def _inputs(self) -> list[tuple[int, ...]]:
         """Rows of the memory that lanes begin with, whose pages are the lanes' own from now on."""
@@ -238,29 +234,42 @@ class Worker:
     def run_fresh(self, numbers: Words) -> None:
         """Run lanes from the snapshot on; fewer if the run is cancelled."""
         table = self._table
-        self._set(Word.ORDER, numbers)
+        finished_here: set[int] = set()
+        table.point(Word.ORDER, numbers)
         table[Word.NEXT], table[Word.END] = 0, len(numbers)
         while True:
             verdict = self._set_up_or_run(self._enters)
             if verdict is Verdict.STALE:
                 self._drop()
             elif verdict is Verdict.HOST:
-                self._finish_fresh(int(numbers[table[Word.NEXT]]))
+                lane = int(numbers[table[Word.NEXT]])
+                self._finish_fresh(lane)
+                finished_here.add(lane)
                 table[Word.NEXT] += 1
             elif verdict is not Verdict.PAUSE:
+                self._put_streams(numbers[: table[Word.NEXT]], finished_here)
                 return
+
+    def _put_streams(self, lanes: Words, but: set[int]) -> None:
+        """Lanes that native code ended have written what was written before they began."""
+        start, streams = self._job.snapshot.process, self._job.outputs.streams
+        for name in STREAMS if start is not None else ():
+            text = getattr(start, name)
+            if text and streams[name]:
+                for lane in set(lanes.tolist()) - but:
+                    streams[name][lane] = text
 
     def _set_up_or_run(self, enters: bool) -> Verdict:
         table, engine = self._table, self._engine
         if not enters:
             table[Word.ENTER], table[Word.SLICE] = 0, SLICE
-            return Verdict(self._loop.run(addressof(table)))
+            return Verdict(self._loop.run(table.address))
         engine.poll()
         engine.ready()
         table[Word.ENTER] = self._entry
         table[Word.SLICE] = most = min(engine.slice, SLICE)
         began = perf_counter()
-        verdict = Verdict(self._loop.run(addressof(table)))
+        verdict = Verdict(self._loop.run(table.address))
         engine.ran(most - table[Word.SLICE], perf_counter() - began)
         return verdict
 
@@ -270,9 +279,9 @@ class Worker:
         self._tidy()
 
     def lane_as_machine(self, lane: int) -> Machine:
-        """A machine that is about to run a fresh lane, for somebody else to drive."""
+        """A machine that is about to run a fresh lane, for another loop to drive."""
         self.begin(self._job, set(), 0, True)
-        self._set(Word.ORDER, np.array([lane], np.uint64))
+        self._table.point(Word.ORDER, np.array([lane], np.uint64))
         self._table[Word.NEXT], self._table[Word.END] = 0, 1
         self._set_up_or_run(False)
         self._run_fresh(lane, False)
@@ -289,15 +298,17 @@ class Worker:
             if self._set_up_or_run(False) is Verdict.CANCELLED:
                 return
             outcome, warm = self._run_fresh(lane, False), 0
-        known = self._enters and self._ends.get(reason) is outcome["stop"]
+        same = self._state.get(layout.IP) == ip and self._state.get(layout.REASON) == reason
+        known = self._enters and same and self._ends.get(reason) is outcome["stop"]
         self._put(lane, outcome, shared=warm > 0)
         if known and ip:
             self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
         else:
             self._places[:] = 0
-            memory, kept = self._memory, outcome["stop"] in GOES_ON
-            if kept or memory.remapped or memory.changed != self._warm or not self._native:
-                self._tidy()
+        # Even if it is where it was: a loop that got a page for one write may be refused the next.
+        memory, kept = self._memory, outcome["stop"] in GOES_ON
+        if kept or memory.remapped or memory.changed != self._warm or not self._native:
+            self._tidy()
 
     def _run_fresh(self, lane: int, entered: bool, end: int | None = None) -> Fields:
         machine, job, start = self._machine, self._job, self._job.snapshot.retired
@@ -344,7 +355,7 @@ class Worker:
         """
         machine, breakpoints = self._machine, self._machine.breakpoints
         self._drop()
-        self._set(Word.ORDER, np.array([lane], np.uint64))
+        self._table.point(Word.ORDER, np.array([lane], np.uint64))
         self._table[Word.NEXT], self._table[Word.END] = 0, 1
         if self._set_up_or_run(False) is Verdict.CANCELLED:
             return None
@@ -354,6 +365,8 @@ class Worker:
         return self._run_to(end)
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
+        if self._job.ended is not None:
+            return end_again(self._job.ended)
         outcome = self._machine._run_to(end, resumed)
         pc = self._machine.pc
         if outcome["stop"] is Stop.BUDGET and not self._last and pc in self._machine.breakpoints:
@@ -365,7 +378,7 @@ class Worker:
         """Store how the lane stopped; keep it if it can go on, with `shared` as in `Kept`."""
         job, machine, stop, retired = self._job, self._machine, outcome["stop"], self._machine.retired
         out, start = job.outputs, job.snapshot.retired
-        self._loop.store_results(addressof(self._table), lane, stop.code, retired - start, machine.pc)
+        self._loop.store_results(self._table.address, lane, stop.code, retired - start, machine.pc)
         out.put(lane, outcome)
         for span, array in out.memory.items():
             array[lane] = self._peek(*span)
@@ -389,10 +402,6 @@ class Worker:
         return data
 
 
-def pieces(start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Cut a range of addresses at page ends: address, bytes before it, bytes in it."""
-    at = start
-    while at < stop:
-        size = min(PAGE - at % PAGE, stop - at)
-        yield at, at - start, size
-        at += size
+def _is_code(region: Region | None, address: int) -> bool:
+    """Whether an address in a region can be that of an instruction."""
+    return region is not None and bool(region.prot & Prot.X) and not address & 3

@@ -24,7 +24,7 @@ class Stop(Enum):
     BUDGET = "budget"
     """`max_instructions` have retired."""
     SYSCALL = "syscall"
-    """A bare machine executed SVC, or a program asked for what its Linux cannot do; pc is behind the SVC."""
+    """A bare machine executed SVC, or a program asked for what its Linux cannot do; pc is after the SVC."""
     BRK = "brk"
     """A BRK instruction; pc is at it."""
     OUT_OF_MEMORY = "out of memory"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kvrm.engine.exits import ExitKind
-from kvrm.machine.result import Fault, Stop
+from kvrm.machine.result import Fault, Result, Stop
 from kvrm.memory import AlignmentFault, BeyondFile
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
@@ -50,15 +50,22 @@ def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
 
 
 def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
-    signal = SIGBUS if isinstance(f, AlignmentFault | BeyondFile) else SIGSEGV
-    why = "not allowed" if f.mapped else "nothing is mapped there"
+    signal, why = SIGSEGV, _why_refused(f.mapped)
     if isinstance(f, AlignmentFault):
-        why = "not aligned"
+        signal, why = SIGBUS, "not aligned"
     elif isinstance(f, BeyondFile):
-        why = "past the end of the mapped file"
-    message = f"{f.kind.name.lower()} of {f.address:#x} at pc {pc:#x}: {why}"
+        signal, why = SIGBUS, "past the end of the mapped file"
     fault = Fault(f.address, f.kind, f.mapped)
+    message = _fault_message(fault, pc, why)
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
+
+
+def _why_refused(mapped: bool) -> str:
+    return "not allowed" if mapped else "nothing is mapped there"
+
+
+def _fault_message(fault: Fault, pc: int, why: str) -> str:
+    return f"{fault.kind.name.lower()} of {fault.address:#x} at pc {pc:#x}: {why}"
 
 
 def explain_end(over: Any) -> Fields:
@@ -66,10 +73,35 @@ def explain_end(over: Any) -> Fields:
     from kvrm.linux import Exited, Killed
 
     if isinstance(over, Exited):
-        return {"stop": Stop.EXIT, "exit_code": over.code, "message": f"exit code {over.code}"}
+        return {"stop": Stop.EXIT, "exit_code": over.code, "message": _exit_message(over.code)}
     if isinstance(over, Killed):
-        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": f"ended by signal {over.signal}"}
+        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": _signal_message(over.signal)}
     return {"stop": Stop.SYSCALL, "message": over.reason}
+
+
+def _exit_message(code: int) -> str:
+    return f"exit code {code}"
+
+
+def _signal_message(signal: int) -> str:
+    return f"ended by signal {signal}"
+
+
+def message_of(stop: Stop, pc: int, exit_code: int, signal: int, fault: Fault | None) -> str:
+    """The message of a Result with these fields, as far as they tell what it says."""
+    if fault is not None:
+        bus_error = "not aligned, or past the end of the mapped file"
+        return _fault_message(fault, pc, bus_error if signal == SIGBUS else _why_refused(fault.mapped))
+    known = {end["stop"]: str(end["message"]) for end in (BUDGET, CANCELLED, OUT_OF_MEMORY)} | {
+        Stop.EXIT: _exit_message(exit_code),
+        Stop.SIGNAL: _signal_message(signal),
+        Stop.BREAKPOINT: str(breakpoint_at(pc)["message"]),
+        Stop.UNDEFINED: f"undefined instruction at pc {pc:#x}",
+        Stop.SYSCALL: f"svc before {pc:#x}",
+        Stop.BRK: f"brk at {pc:#x}",
+        Stop.MISPLACED: f"the dispatch policy has the instruction at pc {pc:#x} in a wrong class",
+    }
+    return known.get(stop, stop.value)
 
 
 def hint(process: Any, ended: Fields) -> str:
@@ -90,6 +122,16 @@ def hint(process: Any, ended: Fields) -> str:
 
 _GUEST_SIGNALS = frozenset((Stop.FAULT, Stop.UNDEFINED, Stop.BRK))
 _ENDS = _GUEST_SIGNALS | {Stop.EXIT, Stop.SIGNAL}
+
+
+def end_again(ended: Result) -> Fields:
+    """The end that a program has had before, for lanes that begin after it."""
+    fields: Fields = {"stop": ended.stop, "message": ended.message, "hint": ended.hint}
+    if ended.exit_code is not None:
+        fields["exit_code"] = ended.exit_code
+    if ended.signal is not None:
+        fields["signal"] = ended.signal
+    return fields
 
 
 def assembly(word: int | None, pc: int) -> str:

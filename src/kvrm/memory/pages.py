@@ -13,24 +13,33 @@ from collections import deque
 from threading import Lock
 from typing import Final
 
-from kvrm.memory.faults import OutOfMemory
+from kvrm.errors import OutOfMemory
 
 PAGE_SHIFT: Final = 12
 PAGE: Final = 1 << PAGE_SHIFT
 """Bytes in a page of guest memory (the 4 KiB granule)."""
 
-_FIRST_CHUNK = 64
-_LARGEST_CHUNK = 4096
+_FIRST_CHUNK, _LARGEST_CHUNK = 64, 4096
+"""Pages that are allocated at a time: twice as many each time, so that a small guest costs little memory and
+a large one few calls."""
 _ARENA_PAGES = 1 << 18
+"""Pages of an arena, 1 GiB: only reserved, so its size costs address space and no memory."""
 _RELEASED = 64
+"""Pages that go back to the host together: each is a system call, which reuse in between saves."""
 MAP_NORESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 
 def anonymous(length: int, flags: int = 0) -> mmap.mmap:
-    """`length` zero bytes, private to the process, that cost memory only once touched."""
-    return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | flags)
+    """`length` zero bytes, private to the process, that cost memory only once touched.
+
+    Raises OutOfMemory if the host refuses.
+    """
+    try:
+        return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | flags)
+    except OSError as error:
+        raise OutOfMemory(f"the host cannot provide {length} more bytes of memory") from error
 
 
 def host_address(mapping: mmap.mmap) -> int:
@@ -43,7 +52,7 @@ HOST: Final = memoryview((ctypes.c_char * sys.maxsize).from_address(0)).cast("B"
 
 _zeros = anonymous(PAGE)
 ZERO_PAGE: Final = host_address(_zeros)
-"""Host address of the page of zeros that every lane reads before its first write. Nobody writes to it."""
+"""Host address of the page of zeros that every lane reads before its first write. It is never written to."""
 
 
 class Image:
@@ -80,7 +89,7 @@ class Image:
 
 
 class Page:
-    """One private page. Whoever refers to it keeps it alive: a memory, and every snapshot that froze it."""
+    """One private page, kept alive by each memory and each snapshot that refers to it."""
 
     __slots__ = ("_pool", "address")
 
@@ -95,15 +104,25 @@ class Page:
 class PagePool:
     """Private pages of one lane.
 
-    The first page of a guest address lies in an *arena*, at the same place as in the guest: neighbours there
-    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where that
-    place is taken, by a page that a snapshot holds, the page comes from chunks that grow with use. Arenas are
-    reserved only; places in them that are released go back to the host, a batch at a time.
+    The first page of a guest address lies in an *arena*, at the same offset as in the guest: neighbours there
+    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where a page
+    that a snapshot holds is already there, the page comes from chunks that grow with use. Arenas are only
+    reserved; pages of them that are released go back to the host, a batch at a time.
 
     One thread takes pages; any thread may release them, at any moment.
     """
 
-    __slots__ = ("_arenas", "_chunks", "_end", "_free", "_lock", "_next", "_places", "_released", "_returned")
+    __slots__ = (
+        "_arenas",
+        "_chunks",
+        "_end",
+        "_free",
+        "_in_arenas",
+        "_lock",
+        "_next",
+        "_released",
+        "_returned",
+    )
 
     def __init__(self) -> None:
         self._chunks: list[mmap.mmap] = []
@@ -111,7 +130,7 @@ class PagePool:
         self._next = 0
         self._end = 0
         self._arenas: dict[int, tuple[mmap.mmap, int] | None] = {}
-        self._places: dict[int, int] = {}
+        self._in_arenas: dict[int, int] = {}
         self._released: set[int] = set()
         self._returned: deque[int] = deque()
         self._lock = Lock()
@@ -140,13 +159,13 @@ class PagePool:
 
     def _take(self, index: int) -> tuple[int, bool]:
         """The address of a page, and whether it is still zero."""
-        place = self._place(index)
-        if place is not None and place in self._released:
-            self._released.remove(place)
-            return place, False
-        if place is not None and place not in self._places:
-            self._places[place] = index
-            return place, True
+        own = self._own_address(index)
+        if own is not None and own in self._released:
+            self._released.remove(own)
+            return own, False
+        if own is not None and own not in self._in_arenas:
+            self._in_arenas[own] = index
+            return own, True
         if self._free:
             return self._free.pop(), False
         if self._next == self._end:
@@ -157,15 +176,15 @@ class PagePool:
     def _sort_returned(self) -> None:
         while self._returned:
             address = self._returned.popleft()
-            if address in self._places:
+            if address in self._in_arenas:
                 self._released.add(address)
             else:
                 self._free.append(address)
         if len(self._released) >= _RELEASED:
             self._give_back()
 
-    def _place(self, index: int) -> int | None:
-        """The page's own place in its arena, or None if the host had none."""
+    def _own_address(self, index: int) -> int | None:
+        """The page's own address in its arena, or None if the host had none."""
         group, within = divmod(index, _ARENA_PAGES)
         if group not in self._arenas:
             self._arenas[group] = _arena()
@@ -174,17 +193,14 @@ class PagePool:
 
     def _give_back(self) -> None:
         for address in self._released:
-            mapping, start = self._arenas[self._places.pop(address) // _ARENA_PAGES] or (None, 0)
+            mapping, start = self._arenas[self._in_arenas.pop(address) // _ARENA_PAGES] or (None, 0)
             if mapping is not None:
                 mapping.madvise(mmap.MADV_DONTNEED, address - start, PAGE)
         self._released.clear()
 
     def _grow(self) -> None:
         length = min(_FIRST_CHUNK << len(self._chunks), _LARGEST_CHUNK) * PAGE
-        try:
-            chunk = anonymous(length)
-        except OSError as error:
-            raise OutOfMemory(f"the host cannot provide {length} more bytes of guest memory") from error
+        chunk = anonymous(length)
         self._chunks.append(chunk)
         self._next = host_address(chunk)
         self._end = self._next + length
@@ -194,7 +210,7 @@ def _arena() -> tuple[mmap.mmap, int] | None:
     """A reservation and its address, or None if the host refuses."""
     try:
         mapping = anonymous(_ARENA_PAGES * PAGE, MAP_NORESERVE)
-    except OSError:
+    except OutOfMemory:
         return None
     # A large page would make a guest that touches little have much.
     mapping.madvise(mmap.MADV_NOHUGEPAGE)

@@ -9,6 +9,8 @@ from enum import IntFlag
 from itertools import pairwise
 from operator import attrgetter
 
+from kvrm.arguments import integer, shown
+from kvrm.errors import UsageError
 from kvrm.memory.pages import PAGE, ZERO_PAGE, Image
 from kvrm.memory.table import VA_BITS
 
@@ -59,7 +61,7 @@ class Region:
 
     @property
     def limit(self) -> int:
-        """The first address whose page nothing is behind, because a file has ended; else `end`."""
+        """The first address whose page has no contents, because the file has ended; else `end`."""
         if self.backing is None or not self.backing.ends:
             return self.end
         return min(self.end, max(self.start, self.start + self.backing.length - self.offset))
@@ -123,7 +125,7 @@ class RegionList:
         return [region.part(start, end) for region in self._regions[slice(*self._span(start, end))]]
 
     def replace(self, start: int, end: int, new: Sequence[Region]) -> None:
-        """Put `new` (in order, within start..end) in the place of everything between `start` and `end`."""
+        """Replace everything between `start` and `end` by `new` (in order, within start..end)."""
         low, high = self._span(start, end)
         low, high = max(low - 1, 0), min(high + 1, len(self._regions))
         around = self._regions[low:high]
@@ -177,18 +179,21 @@ def differences(old: RegionList, new: RegionList) -> list[tuple[int, int]]:
     return ranges
 
 
-def checked_end(start: int, length: int) -> int:
-    """Where a range ends; ValueError unless it is whole pages of the address space, one at least."""
+def checked_range(start: int, length: int) -> tuple[int, int]:
+    """Start and end of a range. Raises UsageError unless it is one page or more of the address space."""
+    start, length = integer("the start", start), integer("the length", length)
     if (start | length) & PAGE - 1 or length <= 0 or start < 0 or start + length > 1 << VA_BITS:
-        raise ValueError(f"cannot map {length:#x} bytes at {start:#x}: not whole pages of the address space")
-    return start + length
+        what = f"{shown(length)} bytes at {shown(start)}"
+        raise UsageError(f"cannot map {what}: not whole pages of the address space")
+    return start, start + length
 
 
 def checked_prot(prot: Prot | int) -> Prot:
-    """The permissions; ValueError if there are other bits."""
-    if int(prot) & ~7:
-        raise ValueError(f"unknown permission bits {int(prot):#x}")
-    return Prot(prot)
+    """The permissions. Raises UsageError if there are other bits."""
+    bits = integer("the permission", prot)
+    if bits & ~7:
+        raise UsageError(f"the permission is {shown(bits)}; it takes a sum of Prot.R, Prot.W and Prot.X")
+    return Prot(bits)
 
 
 def pieces(address: int, length: int) -> Iterator[tuple[int, int, int]]:

@@ -2,7 +2,7 @@
 
 `fold` is `kvrm.values.softfloat`, which knows all of FPCR. `emit` is host arithmetic for FPCR = 0, the only
 value that compiled code meets: results that are numbers agree with Arm's, and where a lane is a NaN a rarely
-taken branch puts Arm's NaN in its place (the first signalling operand made quiet, else the first quiet one,
+taken branch replaces it by Arm's NaN (the first signalling operand made quiet, else the first quiet one,
 else the default NaN). Lanes have 16, 32 or 64 bits. `fpcr` is a Python int; if it is a `softfloat.Control`,
 `fold` adds exceptions to its flags. Emitted code knows no exceptions.
 """

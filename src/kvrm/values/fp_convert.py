@@ -150,7 +150,7 @@ def _fold_fjcvtzs(w: int, x: int, fpcr: int) -> int:
 
 
 def _emit_fjcvtzs(e: Any, t: Any, x: Any, fpcr: int) -> Any:
-    """The significand shifted to its place, of which the low bits count whatever the exponent is."""
+    """The significand shifted as the exponent says; its low bits count whatever the exponent is."""
     f = FORMATS[64]
     exponent = e.and_(e.lshr(x, e.const(x.type, f.fraction)), e.const(x.type, 0x7FF))
     significand = e.or_(e.and_(x, e.const(x.type, f.hidden - 1)), e.const(x.type, f.hidden))

@@ -94,7 +94,7 @@ def fcvtxn(x: int, fpcr: int = 0, flags: Flags = DISCARD) -> int:
 
 
 def fwiden(x: int, fpcr: int = 0) -> int:
-    """The half `x` as the single that an operation on singles sees in its place (FPMulAddH).
+    """The half `x` as the single that an operation on singles sees instead (FPMulAddH).
 
     FPCR.FZ16 flushes a subnormal half, AHP has no effect, and a NaN stays signalling or quiet.
     """

@@ -27,7 +27,7 @@ pytestmark = needs_assembler
 KILLS = int(os.environ.get("KVRM_TEST_KILLS", 30))
 
 LOOP = """
-    ldr x9, =TURNS
+    ldr x9, =ITERATIONS
 1:  add x0, x0, x9, lsl #3
     str x0, [sp, #-16]!
     bl 5f
@@ -48,11 +48,11 @@ LOOP = """
 """
 
 
-def program(seed: int, turns: int = 20, loops: int = 5) -> bytes:
+def program(seed: int, iterations: int = 20, loops: int = 5) -> bytes:
     """An ELF file that computes a while and exits with what came out; another one for each seed."""
     text = "".join(LOOP.replace("SEED", str((1 << i) + seed * 32)) for i in range(1, loops + 1))
     text = text.replace("eor x0, x0, #", "mov x3, #").replace("2:  subs", "    eor x0, x0, x3\n2:  subs")
-    text = text.replace("TURNS", str(turns)) + "and x0, x0, #127\n mov x8, #93\n svc #0"
+    text = text.replace("ITERATIONS", str(iterations)) + "and x0, x0, #127\n mov x8, #93\n svc #0"
     return Elf(patches={0x800: assemble(text)}).data()
 
 
@@ -201,8 +201,8 @@ def test_damaged_files_are_made_again(runs: Runs) -> None:
     rng = random.Random(1)
     first = runs.run(program(1))
     good = {path: path.read_bytes() for path in [*runs.regions, *runs.indexes]}
-    for turn in range(6):
-        for path in rng.sample(sorted(good), 1 + turn):
+    for iteration in range(6):
+        for path in rng.sample(sorted(good), 1 + iteration):
             path.write_bytes(_damage(rng, good[path]))
         assert runs.run(program(1))[:3] == first[:3] == expected(program(1))
         assert set(runs.regions) | set(runs.indexes) == set(good)
@@ -308,7 +308,7 @@ def _ends(pid: int, seconds: float) -> bool:
 
 
 def test_regions_come_from_another_process(runs: Runs) -> None:
-    elf = program(3, turns=2_000_000)
+    elf = program(3, iterations=2_000_000)
     first = runs.run(elf, "tiered")
     assert first[:3] == expected(elf)
     deadline = time.monotonic() + 60
@@ -321,7 +321,7 @@ def test_regions_come_from_another_process(runs: Runs) -> None:
 
 def test_the_compiling_process_is_killed(runs: Runs) -> None:
     """The program goes on without a word."""
-    elf = program(4, turns=2_000_000)
+    elf = program(4, iterations=2_000_000)
     wanted = expected(elf)
     for wait in (0.0, 0.3, 1.0):
         process = runs.start(elf, "tiered")
@@ -333,7 +333,7 @@ def test_the_compiling_process_is_killed(runs: Runs) -> None:
 
 
 def test_the_compiling_process_ends_after_its_parent_is_killed(runs: Runs) -> None:
-    elf = program(6, turns=20_000_000)
+    elf = program(6, iterations=20_000_000)
     for wait in (0.0, 0.2, 0.8):
         process = runs.start(elf, "tiered")
         worker = _worker(process)

@@ -48,8 +48,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 SYNC = "dc cvau, x3\n dsb ish\n ic ivau, x3\n dsb ish\n isb"
 
 GENERATOR = f"""
-    mov x9, #TURNS
-1:  ubfx x4, x9, #0, #11        // the code of this turn: add x0, x0, #x4; ret
+    mov x9, #ITERATIONS
+1:  ubfx x4, x9, #0, #11        // the code of this iteration: add x0, x0, #x4; ret
     movz w5, #0x9100, lsl #16
     orr w5, w5, w4, lsl #10
     str w5, [x3]
@@ -71,7 +71,7 @@ def test_a_guest_that_compiles(engine: str, where: str) -> None:
     place = {"same page": CODE + 0x800, "next page": CODE + 4096, "other page": DATA + 8192}[where]
 
     def scenario(name: str) -> list[Any]:
-        m = machine(name, GENERATOR.replace("TURNS", "200"))
+        m = machine(name, GENERATOR.replace("ITERATIONS", "200"))
         m.write_memory(place, assemble("nop\n ret"), prot="rwx")
         m._memory.protect(place & -4096, 4096, RWX)
         m.x[3] = place

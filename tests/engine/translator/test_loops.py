@@ -1,4 +1,4 @@
-"""Loops that translated code runs several turns of at once: accesses checked together, NaNs looked for late.
+"""Loops whose iterations translated code runs together: accesses checked at once, NaNs looked for late.
 
 Each scenario runs on an engine that translates and on the interpreter, and must give the same observations.
 """
@@ -53,7 +53,7 @@ GROUPS = {
 @pytest.mark.parametrize("prot", ["", "r"])
 @pytest.mark.parametrize("start", [0, pytest.param(4, marks=pytest.mark.slow), 13])
 def test_a_fault_in_a_group(engine: str, group: str, prot: str, start: int) -> None:
-    """The access that may not be, and no other before or after it, stops the loop, wherever a turn begins."""
+    """The forbidden access, and no other before or after it, stops the loop, wherever an iteration begins."""
     text = f"1: {GROUPS[group]}\n add x0, x0, #1\n cmp x0, x9\n b.ne 1b\n brk #0"
     down = group in ("down", "stack")
 
@@ -77,8 +77,8 @@ def test_a_fault_in_a_group(engine: str, group: str, prot: str, start: int) -> N
 
 
 @pytest.mark.parametrize("group", ["copy", "vectors", "index"])
-def test_every_number_of_turns(engine: str, group: str) -> None:
-    """A loop ends after any number of turns, and so does a budget."""
+def test_every_number_of_iterations(engine: str, group: str) -> None:
+    """A loop ends after any number of iterations, and so does a budget."""
     text = f"1: {GROUPS[group]}\n add x0, x0, #1\n cmp x0, x9\n b.ne 1b\n mov x8, x0\n brk #0"
 
     def scenario(name: str) -> list[Any]:
@@ -86,9 +86,9 @@ def test_every_number_of_turns(engine: str, group: str) -> None:
         m.x[2], m.x[3], m.x[9] = DATA, DATA + 4096, 200
         start = m.snapshot()
         seen = [observed(m)]
-        for turns in range(1, 20):
+        for iterations in range(1, 20):
             m.restore(start)
-            m.x[9] = turns
+            m.x[9] = iterations
             seen += [observed(m, 37), observed(m)]
         for budget in range(1, 60):
             m.restore(start)
@@ -99,7 +99,7 @@ def test_every_number_of_turns(engine: str, group: str) -> None:
 
 
 def test_a_loop_of_two_blocks(engine: str) -> None:
-    """It ends in the middle of a turn, or at its end."""
+    """It ends in the middle of an iteration, or at its end."""
     text = """
     mov x9, #6
 3:  mov x2, x7
@@ -157,7 +157,7 @@ CHAINS = {
 
 @pytest.mark.parametrize("chain", CHAINS)
 def test_nans_in_a_chain(engine: str, chain: str) -> None:
-    """A NaN shows up in any turn and place of a chain of operations."""
+    """A NaN shows up in any iteration and place of a chain of operations."""
     text = f"1: {CHAINS[chain]}\n sub x9, x9, #1\n cbnz x9, 1b\n brk #0"
 
     def scenario(name: str) -> list[Any]:
@@ -190,8 +190,8 @@ def test_a_loop_too_large_loses_its_rarest_branches() -> None:
     code = assemble("1: mov x0, #9\n" + inner + "\n nop" * LARGEST_LOOP + "\n b 1b")
     words = struct.unpack(f"<{len(code) // 4}I", code)
     paths = Paths(lambda pc: words[pc // 4 :], CORTEX_A76)
-    turn = [1, 2, 3, 4] * 3 + [1, 2, 4] * 40
-    paths.add([4 * at for at in ([0, *turn, *range(5, len(words))] * 4)])
+    iteration = [1, 2, 3, 4] * 3 + [1, 2, 4] * 40
+    paths.add([4 * at for at in ([0, *iteration, *range(5, len(words))] * 4)])
     region = paths.grow(4)
     assert region is not None and region.size <= LARGEST_TRIMMED
     assert region.blocks.keys() == {4, 12, 16}

@@ -28,7 +28,7 @@ from translating import (
 pytestmark = needs_assembler
 
 ALONE = ("translator", "tiered")
-"""Engines that do not take turns with others: after a run it is known which regions are in place."""
+"""Engines that do not alternate with others: after a run it is known which regions are in place."""
 
 NESTED = """
     mov x9, #3
@@ -165,7 +165,7 @@ ACCESSES = {
 
 @pytest.mark.parametrize("access", ACCESSES)
 @pytest.mark.parametrize("prot", ["", "r"])
-def test_a_fault_after_many_turns(engine: str, access: str, prot: str) -> None:
+def test_a_fault_after_many_iterations(engine: str, access: str, prot: str) -> None:
     """A loop walks over pages until one is not there, or only readable."""
     text = f"1: {ACCESSES[access]}\n add x0, x0, #1\n add x1, x1, x0\n b 1b"
     end, down = DATA + DATA_SIZE // 2, access == "stack"
@@ -306,8 +306,8 @@ def test_a_register_branch_whose_target_is_known(engine: str) -> None:
         before = m.retired
         assert m.run(max_instructions=budget).stop is kvrm.Stop.BUDGET
         assert m.retired - before == budget
-    turns, rest = divmod(m.retired - 2, 5)
-    assert m.x[0] == turns + (rest >= 2)
+    iterations, rest = divmod(m.retired - 2, 5)
+    assert m.x[0] == iterations + (rest >= 2)
 
 
 def test_indirect_branches_with_many_targets(engine: str) -> None:

@@ -80,7 +80,7 @@ def test_the_word_that_is_misplaced_does_not_run() -> None:
     assert "udiv" in result.message and result.message.endswith("for logical")
 
 
-def test_nor_does_it_behind_a_breakpoint() -> None:
+def test_nor_does_it_after_a_breakpoint() -> None:
     machine = bare(lambda words: np.zeros(words.shape, np.uint8))
     machine.breakpoints = {0x1000}
     assert machine.run(max_instructions=1).stop is kvrm.Stop.MISPLACED

@@ -1,4 +1,4 @@
-"""Loops that are skipped: what the analyser says, and that nobody can tell a skip from plain execution."""
+"""Loops that are skipped: what the analyser says, and that a skip leaves what plain execution leaves."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kvrm.memory import PAGE
 from kvrm.neural.loops import plan
 from kvrm.neural.loops.analysis import analyse
 from kvrm.neural.loops.find import loop_at, loops_in
+from kvrm.neural.loops.iteration import Unsuitable
 from kvrm.neural.loops.policies import make, oracle
 from kvrm.neural.loops.sites import ENOUGH, Proposer, checked
 from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
-from kvrm.neural.loops.turn import Unsuitable
 from loop_cases import (
     ADVERSARIES,
     BYTES,
@@ -50,7 +50,7 @@ def lab() -> Lab:
 
 
 def both(lab: Lab, body: list[int], budget: int = 100_000, **registers: int) -> tuple[Outcome, int]:
-    """What both ways of running leave, which must be the same, and how many turns were skipped."""
+    """What both ways of running leave, which must be the same, and how many iterations were skipped."""
     lab.load(body)
     set_registers(lab, registers)
     start = lab.state.save()
@@ -58,7 +58,7 @@ def both(lab: Lab, body: list[int], budget: int = 100_000, **registers: int) -> 
     lab.install()
     skipped = lab.run(lab.skipping, start, budget, frozenset())
     assert skipped == plain
-    return plain, lab.turns()
+    return plain, lab.iterations()
 
 
 # -- the analyser --------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_structures(body: list[int], structure: Structure) -> None:
     [
         ([encode("str_x_post", imm9=8, Rn=0, Rt=2), *COUNT], "a counter is stored"),
         ([encode("ldr_x_unsigned", Rn=0, Rt=0), *COUNT], "does not go in equal steps"),
-        ([encode("adcs", sf=1, Rm=3, Rn=3, Rd=5), *COUNT], "flags of the turn before"),
+        ([encode("adcs", sf=1, Rm=3, Rn=3, Rd=5), *COUNT], "flags of the iteration before"),
         ([encode("ldxr_x", Rn=0, Rt=4), *COUNT], "system register|aligned"),
         ([encode("fadd_scalar", ftype=1, Rm=1, Rn=1, Rd=1), *COUNT], "floating-point"),
         ([encode("ubfm", sf=1, N=1, immr=1, imms=63, Rn=5, Rd=5), *COUNT], "read that is not known"),
@@ -116,7 +116,7 @@ def test_loops_are_found() -> None:
 
 # -- skips that are worth having -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("body", "registers", "turns"),
+    ("body", "registers", "iterations"),
     [
         (TIGHT, {"x2": 1000, "x3": 7}, 999),
         (FILL, {"x0": DATA + 24, "x2": 100, "x3": 77}, 99),
@@ -127,8 +127,8 @@ def test_loops_are_found() -> None:
         (SIEVE, {"x3": DATA, "x0": 10, "x1": 7, "x6": 9000}, (9000 - 10) // 7),
     ],
 )
-def test_all_turns_but_the_last_are_skipped(
-    lab: Lab, body: list[int], registers: dict[str, int], turns: int
+def test_all_iterations_but_the_last_are_skipped(
+    lab: Lab, body: list[int], registers: dict[str, int], iterations: int
 ) -> None:
     """With pages present; the first run has touched them."""
     lab.load(body)
@@ -136,14 +136,14 @@ def test_all_turns_but_the_last_are_skipped(
         lab.memory.own(DATA + page * PAGE)
         lab.memory.resolve(DATA + page * PAGE, 2)
     _, skipped = both(lab, body, **registers)
-    assert turns - 8 <= skipped <= turns
+    assert iterations - 8 <= skipped <= iterations
 
 
 def test_a_search_skips_up_to_what_it_looks_for(lab: Lab) -> None:
     data = lab.memory.read(READ_ONLY, PAGE)
     zero = data.index(b"\0", 1)
-    _, turns = both(lab, LENGTH, x0=READ_ONLY + 1)
-    assert turns == zero - 1 or turns == 0
+    _, iterations = both(lab, LENGTH, x0=READ_ONLY + 1)
+    assert iterations == zero - 1 or iterations == 0
 
 
 # -- adversaries ---------------------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ def test_the_stack_pointer_may_count() -> None:
 
 
 def test_a_copy_whose_registers_hold_something_else_is_not_skipped(lab: Lab) -> None:
-    """What MEMCPY stores first is not what is in front of its source; the second turn's is."""
-    outcome, turns = both(lab, MEMCPY, x1=READ_ONLY, x3=DATA + PAGE, x2=64 * 20)
-    assert turns == 0 and outcome.retired > 100
+    """What MEMCPY stores first is not what is in front of its source; the second iteration's is."""
+    outcome, iterations = both(lab, MEMCPY, x1=READ_ONLY, x3=DATA + PAGE, x2=64 * 20)
+    assert iterations == 0 and outcome.retired > 100
 
 
 def test_a_copy_whose_registers_hold_what_was_loaded_is(lab: Lab) -> None:
@@ -176,13 +176,13 @@ def test_a_copy_whose_registers_hold_what_was_loaded_is(lab: Lab) -> None:
     lab.memory.resolve(DATA + 3 * PAGE, 2)
     assert lab.install()
     assert lab.run(lab.skipping, start, 10_000, frozenset()) == plain
-    assert lab.turns() > 10
+    assert lab.iterations() > 10
 
 
 def test_stores_into_code_are_not_skipped(lab: Lab) -> None:
     """Pages that can be executed, of others and its own."""
-    _, turns = both(lab, FILL, x0=EXECUTABLE + 8, x2=100, x3=1)
-    assert turns == 0
+    _, iterations = both(lab, FILL, x0=EXECUTABLE + 8, x2=100, x3=1)
+    assert iterations == 0
     machine, plain = (_writes_itself(policies) for policies in ({"loops": "oracle"}, {}))
     for m in (machine, plain):
         m.run(max_instructions=30_000)
@@ -242,7 +242,7 @@ def test_code_that_is_written_is_forgotten(lab: Lab) -> None:
 
 # -- random loops --------------------------------------------------------------------------------------------
 def compare(seed: int, wanted: int, each: int = 30) -> int:
-    """Run random loops twice until that many runs have skipped turns; how many runs there were."""
+    """Run random loops twice until that many runs have skipped iterations; how many runs there were."""
     lab, runs, skips, number = Lab(seed), 0, 0, 0
     while skips < wanted:
         number += 1
@@ -255,10 +255,10 @@ def compare(seed: int, wanted: int, each: int = 30) -> int:
             budget = rng.choice((3000, 3000, rng.randrange(1, 400)))
             plain = lab.run(lab.plain, start, budget, frozenset())
             lab.install()
-            before = lab.turns()
+            before = lab.iterations()
             skipped = lab.run(lab.skipping, start, budget, frozenset())
             assert skipped == plain, (seed, number, i)
-            runs, skips = runs + 1, skips + (lab.turns() > before)
+            runs, skips = runs + 1, skips + (lab.iterations() > before)
     return runs
 
 

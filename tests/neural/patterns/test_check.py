@@ -149,7 +149,7 @@ def test_the_machine_that_is_checked_is_not_changed() -> None:
 
 
 def test_functions_of_a_program(pattern_guest: Path) -> None:
-    """A program's functions are tested behind its first instructions, in a copy of its memory."""
+    """A program's functions are tested after its first instructions, in a copy of its memory."""
     checking = Checker(pattern_guest)
     symbols = {s.names[0]: a for a, s in Program.of(pattern_guest).symbols.items()}
     for name in ("strlen", "memcpy", "memset", "memcmp", "strchr"):

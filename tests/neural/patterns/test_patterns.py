@@ -298,7 +298,7 @@ def test_compilers_and_flags_that_are_left_out(objects: list[Path]) -> None:
     of_first = data.builds == 0b101
     assert of_first.sum() == 3 and (data.builds == 0b010).sum() == 3 and (data.builds == 0).sum() == 3
     assert (data.held_out("a") == of_first).all() and (data.held_out("Os") == (data.builds == 0b010)).all()
-    # b makes what a does, so that is not gone when a is; the C library is, for nobody says what made it
+    # b makes what a does, so that is not gone when a is; the C library is, for what made it is unknown
     assert (data.training("a") == (data.builds != 0)).all()
     assert (data.training("O1") == data.held_out("Os")).all()
     assert not data.training("b")[data.builds == 0b010].any() and data.training("b")[of_first].all()

@@ -21,11 +21,11 @@ from .case import DATA_BASE, DATA_END, ENTRY, PAGE, Case, Outcome
 from .kvrm_side import KvrmSide
 
 UNFILLED: Final = 4
-"""One case in so many starts with an empty page table, so that its accesses leave the region."""
+"""One case in this many starts with an empty page table, so that its accesses leave the region."""
 
 
 class MemoryStore(Store):
-    """Keeps regions in memory only: tests neither find those of earlier runs nor leave any behind."""
+    """Keeps regions in memory only: tests neither find those of earlier runs nor leave any."""
 
     def __init__(self) -> None:
         super().__init__(Path())

@@ -101,7 +101,7 @@ def test_the_lowest_descriptor_that_is_free(calls: Path, work: Path, away: Away)
 
 
 def test_many_descriptors(calls: Path, work: Path, away: Away) -> None:
-    """Those that the device has no room for, and those that nobody has."""
+    """Those that the device has no room for, and those that do not exist."""
     open_all = opening("text")[-1:] * 1100
     lanes(calls, *([*opening("text"), *open_all[:n]] for n in (5, 12, 13, 40, 1100)))
     assert {lane for lane, _ in away} == {2, 3, 4}

@@ -104,7 +104,6 @@ SIMPLE: dict[str, list[Op]] = {
     ],
     "clocks": [
         *(("clock_gettime", clock, scratch(16 * clock)) for clock in range(13)),
-        ("clock_gettime", -1, scratch()),
         ("clock_getres", 1, scratch(300)),
         ("clock_getres", 10, scratch(300)),
         ("gettimeofday", scratch(320), scratch(340)),
@@ -238,6 +237,7 @@ NOT_RESIDENT: list[Op] = [
     ("munmap", scratch(), PAGE),
     ("mprotect", scratch(), 1 << 40, READ),
     ("madvise", result(8), PAGE, 4),
+    ("madvise", result(8), PAGE, 8),
     ("write", 1, 8, 8),
     ("write", 1, scratch(65_000), 10_000_000),
     ("read", 0, 8, 8),
@@ -246,6 +246,7 @@ NOT_RESIDENT: list[Op] = [
     ("getrandom", scratch(), 5000, 0),
     ("rt_sigaction", 9, scratch(), 0, 8),
     ("umask", 0o77),
+    ("clock_gettime", -6, scratch()),
     ("prctl", 15, scratch()),
     ("kill", 0, 15),
     ("sysinfo", scratch()),
@@ -258,8 +259,15 @@ def test_on_the_cpu(calls: Path, op: Op, away: Away) -> None:
     """What the device has done before is there when the CPU goes on."""
     before: list[Op] = [*SIMPLE["heap"][:8], mapping(PAGE), *SIMPLE["signals"], ("write", 2, scratch(), 5)]
     before += [("getrandom", scratch(), 13), ("store", result(8, 8), 9), ("close", 2)]
+    before += [("set_tid_address", 77)]
     after: list[Op] = [("rt_sigaction", 2, 0, scratch(), 8), ("rt_sigprocmask", 0, 0, scratch(40), 8)]
-    after += [("getrandom", scratch(50), 9), ("brk", 0), mapping(PAGE), ("load", result(8, 8))]
+    after += [
+        ("prctl", 40, scratch(80)),
+        ("getrandom", scratch(50), 9),
+        ("brk", 0),
+        mapping(PAGE),
+        ("load", result(8, 8)),
+    ]
     after += [("write", 2, scratch(), 5), ("write", 1, scratch(), 200)]
     same(calls, stdin=[script([*before, op, *after]), script(before)])
     assert away == [(0, op[0])]

@@ -52,8 +52,8 @@ class TestLanes:
         assert pair.installed == 60
         for budget in (400, 37, 2000):
             pair.run(budget)
-        _, skips, turns = pair.skipping.counts()
-        assert skips > 500 and turns > 20_000
+        _, skips, iterations = pair.skipping.counts()
+        assert skips > 500 and iterations > 20_000
 
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(100, 110))
@@ -90,7 +90,7 @@ class TestLanes:
         assert pair.skipping.counts()[1] > 100
 
     def test_breakpoints_that_come_and_go(self) -> None:
-        """In loops that are skipped, in front of them and behind, while lanes are anywhere in them."""
+        """In loops that are skipped, before and after them, while lanes are anywhere in them."""
         lab, bodies, cases = random_lanes(5, 30, 20)
         pair, rng = Pair(lab, bodies, cases), random.Random(5)
         for _ in range(12):
@@ -189,7 +189,7 @@ class TestOneLane:
         assert skipping.policies["loops"].skipped > 5000
 
     def test_loops_are_found(self) -> None:
-        """In a machine that nobody has told; they are skipped again when code has changed elsewhere."""
+        """In a machine that was not told; they are skipped again when code has changed elsewhere."""
         m = kvrm.Machine(target="cuda", engine="interpreter", policies={"loops": "oracle"})
         m.write_memory(CODE, b"".join(word.to_bytes(4, "little") for word in [*TIGHT, BRK]), "rx")
         m.set_pc(CODE)

@@ -128,7 +128,7 @@ def test_lanes_that_begin_past_the_end(calls: Path) -> None:
 
 
 def test_private_changes(calls: Path, away: Away) -> None:
-    """Nobody else sees them, not even another mapping of the same lane; calls make them too."""
+    """No other lane sees them, nor does another mapping of the same lane; calls make them too."""
     ops: list[Op | bytes] = [
         of_file(TEXT, 3 * PAGE, READ | WRITE),
         of_file(TEXT, 3 * PAGE, READ, SHARED),
@@ -165,7 +165,7 @@ FAULTS: dict[str, Op] = {
     "a write to shared memory": ("store", at(0, PAGE + 3), 1),
     "a write to private memory": ("store", at(1, 9), 1),
     "a read of what is forbidden": ("load", at(2)),
-    "a read behind the end": ("load", at(0, 3 * PAGE)),
+    "a read past the end": ("load", at(0, 3 * PAGE)),
     "a read of what is gone": ("load", at(3, PAGE)),
     "a write to what is gone": ("store", at(3, PAGE), 1),
     "a write that was allowed": ("store", at(4), 1),
@@ -364,12 +364,15 @@ def test_lanes_that_want_the_same_page_at_the_same_time(calls: Path, place: str,
     rng, texts = random.Random(3), []
     for _ in range(32 if place == "host" else 1024):
         ops = list(OPEN)
-        for turn in range(20):
+        for iteration in range(20):
             fd, offset = rng.choice([TEXT, TEXT, TEXT, PAGES]), rng.choice([0, 0, 0, PAGE])
             of_this = of_file(fd, 2 * PAGE, READ | WRITE, offset=offset)
             ops.append(rng.choice([of_this, of_this, of_this, mapping(2 * PAGE)]))
-            ops += [(name, at(4 * turn, PAGE // 2), value) for name, value in (("load", 0), ("store", turn))]
-            ops.append(("munmap", at(4 * turn), 2 * PAGE))
+            ops += [
+                (name, at(4 * iteration, PAGE // 2), value)
+                for name, value in (("load", 0), ("store", iteration))
+            ]
+            ops.append(("munmap", at(4 * iteration), 2 * PAGE))
         texts.append(ops)
     lanes(calls, *texts)
     assert not away or place == "gpu"

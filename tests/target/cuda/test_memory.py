@@ -122,7 +122,7 @@ def copied() -> np.ndarray:
 
 
 def test_what_is_prefetched(place: str) -> None:
-    """The word that is so many bytes ahead, in a page that lanes share and in their own, not beyond."""
+    """The word that is that many bytes ahead, in a page that lanes share and in their own, not beyond."""
     lanes = copier(always(Config(Kind.FIXED, 0, 4, 1))).fork(1)
     lanes.keep = (TO,)
     results = lanes.run()

@@ -10,6 +10,9 @@ from kvrm.engine.interpreter.slots import SLOT_PER_PC, Reason
 from kvrm.machine import state as layout
 
 CONVENTION = "preserve_nonecc"
+"""No register is the callee's to keep. Handlers end in tail calls and never return to each other: with the C
+convention each would save registers for a caller that is gone, and the seven arguments would not all be in
+registers."""
 HANDLER = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, I64, I64, I64])
 DECODER = ir.FunctionType(ir.VoidType(), [I32, I64, PTR])
 
@@ -29,7 +32,7 @@ class Function:
         self.flags: list[ir.Value] = list(self.fn.args[3:])
 
     def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
-        """Continue in another handler."""
+        """Continue in another handler: a jump, or the host's stack would grow with each guest instruction."""
         callee = target if isinstance(target, ir.Function) else Callee(target, HANDLER)
         self.e.call(callee, [self.state, ip, budget, *self.flags], cconv=CONVENTION, tail="musttail")
         self.e.ret_void()
@@ -97,6 +100,8 @@ def exit_function(module: ir.Module) -> ir.Function:
     if known is not None:
         return known
     f = Function(module, "exit")
+    # One copy, away from the handlers: inlined, it would write back all of the state at each of their ways
+    # out.
     f.fn.attributes.add("noinline")
     f.fn.attributes.add("cold")
     e = f.e

@@ -34,7 +34,6 @@ class _Answer:
         self._e, self._state, self._no = e, state, no
 
     def word(self, offset: int, t: ir.Type = I64) -> ir.Value:
-        """A word of the state."""
         return self._e.load_at(self._state, offset, t)
 
     def set(self, offset: int, value: ir.Value) -> None:

@@ -20,7 +20,7 @@ from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot, untagged
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot, untagged
 from kvrm.memory.pages import anonymous, host_address
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CHUNK_PAGES = 31
 """Predecoded pages allocated at a time."""
 SLICE = 10_000_000
-"""Instructions between two samples, and two looks at the host's signals."""
+"""Instructions between two samples, and two looks at the host's signals: some 10 ms, a Ctrl-C's delay."""
 SHORT_SLICE = 5_000_000
 """The same where samples tell which loops to skip."""
 
@@ -73,14 +73,14 @@ class Interpreter:
     handlers of that class can run the word. One that they cannot run is an exit. With `skip_by`, loops that
     samples find may be skipped (`kvrm.engine.interpreter.skipping`).
 
-    `slice`, `ready`, `ran` and `resume` are for somebody else who enters native code
-    (`kvrm.engine.lane_loop`), and comes back when that leaves for what it does not know.
+    `slice`, `ready`, `ran` and `resume` are for another loop that enters native code
+    (`kvrm.engine.lane_loop`), and returns when native code leaves for what that loop does not know.
     """
 
     records = False
     """Whether its handlers note their memory accesses."""
     enterable = True
-    """Whether somebody else may enter its native code."""
+    """Whether another loop may enter its native code."""
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state, self._memory, self._features = state, memory, features
@@ -109,7 +109,7 @@ class Interpreter:
         self._dispatch = Dispatch(policy, self._memory, self._features)
 
     def skip_by(self, skipping: Skipping) -> None:
-        """Have somebody put handlers that skip loops where samples find them."""
+        """Have `skipping` put handlers that skip loops where samples find them."""
         self._skipping = skipping
 
     def prepare(self) -> list[str]:
@@ -163,20 +163,20 @@ class Interpreter:
 
     @property
     def slice(self) -> int:
-        """Instructions after which somebody else who enters native code should call `resume`."""
+        """Instructions after which another loop that enters native code should call `resume`."""
         return 1 << 62 if self._skipping is None else SHORT_SLICE
 
     def ready(self) -> None:
-        """Point the state at the newest decode tables, for somebody else who enters native code."""
+        """Point the state at the newest decode tables, for another loop that enters native code."""
         self._refresh()
 
     def ran(self, instructions: int, seconds: float) -> None:
-        """Count what native code did that somebody else entered."""
+        """Count what native code did that another loop entered."""
         self.account.instructions += instructions
         self.account.seconds += seconds
 
     def resume(self, end: int) -> Exit | None:
-        """Serve what native code that somebody else entered left for; an Exit if the caller must act.
+        """Serve what native code left for that another loop entered; an Exit if the caller must act.
 
         `end` is the retired count at which the run's budget ends.
         """
@@ -215,7 +215,7 @@ class Interpreter:
     def _locate(self) -> None:
         words = self._words
         ip = words[_IP]
-        self._state.pc = self._pc_of(ip) if ip else words[_PC]
+        self._state.pc = self._pc_of(ip) if ip else untagged(words[_PC])
 
     def record(self, count: int) -> list[int]:
         """Run at most `count` instructions, one by one; the addresses of those that retired.
@@ -256,7 +256,7 @@ class Interpreter:
             if reason is Reason.MEMORY:
                 self._memory.resolve(s.get(layout.ADDRESS), AccessKind(s.get(layout.KIND)))
             elif reason is Reason.CODE:
-                self._predecode(s.pc)
+                return self._code_wanted(s.pc)
             elif reason is Reason.HANDLER:
                 return self._new_handler(s.get(layout.WORD))
             elif reason is Reason.CODE_WRITE:
@@ -267,6 +267,19 @@ class Interpreter:
             if reason is Reason.CODE and s.pc in self._breaks:
                 return SIMPLE[Reason.BREAKPOINT]
             return Exit(ExitKind.FAULT, fault=fault)
+        return None
+
+    def _code_wanted(self, pc: int) -> Exit | None:
+        """Predecode the page of `pc`, if the next instruction is to run at all.
+
+        The jump to it has retired. Where the budget ends with that, or a breakpoint stands, the run stops
+        before the fetch, so a fetch that would fault is no fault yet.
+        """
+        if not self._words[_REMAINING]:
+            return None
+        if pc in self._breaks:
+            return SIMPLE[Reason.BREAKPOINT]
+        self._predecode(pc)
         return None
 
     def _step(self) -> Exit | None:
@@ -307,7 +320,7 @@ class Interpreter:
         """Go to `pc`, without its tag, which is returned; GuestFault if it cannot be executed."""
         self._state.pc = pc = untagged(pc)
         if pc & 3:
-            raise AlignmentFault(pc, AccessKind.FETCH)
+            raise self._memory.misaligned(pc, AccessKind.FETCH)
         self._memory.resolve(pc, AccessKind.FETCH)
         return pc
 
@@ -367,7 +380,7 @@ class Interpreter:
                 if self._skipping is not None:
                     self._skipping.forget(page)
 
-    # -- a page's slots once more: loops that are skipped run their last turns there -------------------------
+    # -- a page's slots once more: skipped loops run their last iterations there -----------------------------
     def slot_at(self, pc: int) -> int | None:
         """Host address of the slot of an address; None if its page is not predecoded."""
         base = self._slots.get(pc >> 12)

@@ -49,7 +49,7 @@ def _wide(e: Emitter, value: ir.Value) -> ir.Value:
 
 
 def made_by(b: Bits, row: str) -> RunNode | None:
-    """The node behind a value that a primitive of that name made."""
+    """The node of a value that a primitive of that name made."""
     p = b.payload
     return p if isinstance(p, RunNode) and p.row == row else None
 
@@ -65,13 +65,13 @@ def sign_of(flag: Bits) -> Bits | None:
 
 
 def _signed_by(flag: Bits) -> ir.Value | None:
-    """The value behind x, if the flag is x<width-1>."""
+    """The value of x, if the flag is x<width-1>."""
     x = sign_of(flag)
     return x.payload.value if x is not None and isinstance(x.payload, RunNode) else None
 
 
 def _zero_test_of(flag: Bits) -> ir.Value | None:
-    """The value behind x, if the flag is x == 0."""
+    """The value of x, if the flag is x == 0."""
     test = made_by(flag, "eq")
     if not test or not test.args[1].known or int(test.args[1]):
         return None

@@ -62,7 +62,7 @@ class Recorder(Interpreter):
         self._rows = np.frombuffer(self._buffer, _ROW)
 
     def watch_by(self, watch: Watching) -> None:
-        """Hand the accesses to somebody who looks at code too."""
+        """Hand the accesses to `watch`, which looks at code, too."""
         watch.attach(self._memory.peek)
         self.sink = watch.feed
 

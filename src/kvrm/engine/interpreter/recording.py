@@ -1,7 +1,7 @@
 """Handlers that note their memory accesses: the same definitions, and a row in a buffer for each access.
 
 A row (ROW bytes) is the address (64 bits), the handler's slot (64 bits), what is left of the budget (low 32
-bits), and the size in bytes with WRITE added for a store (32 bits). The place of the next row is in the
+bits), and the size in bytes with WRITE added for a store (32 bits). The address of the next row is in the
 state; it moves on when an instruction completes, so one that leaves for the host half-way has noted nothing.
 """
 

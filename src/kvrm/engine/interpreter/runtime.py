@@ -170,7 +170,7 @@ def _lay_out(module: ir.Module) -> None:
 def _undecoded(module: ir.Module) -> None:
     """Find the decoder of this slot's word, let it fill the slot, and run that.
 
-    A translated region that stands in the slot keeps its place; the handler goes where plain ones are.
+    A translated region in the slot stays there; the handler goes where plain ones are.
     """
     f = Function(module, "undecoded", linkage="external")
     e = f.e

@@ -26,7 +26,6 @@ class Segment:
     object: str
 
     def pack(self) -> bytes:
-        """The bytes."""
         head = {
             "name": self.name,
             "variants": self.variants,

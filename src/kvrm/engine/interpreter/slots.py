@@ -6,7 +6,7 @@ from enum import IntEnum
 
 SLOT = 32
 """Bytes of a predecoded slot: the handler's address, then operands. An undecoded slot holds its pc there, and
-behind it the number of the execution class whose handlers may run it; 0 where classes are not told apart."""
+after it the number of the execution class whose handlers may run it; 0 where classes are not told apart."""
 OPERANDS, CLASS = 8, 16
 OPERAND_BYTES = SLOT - OPERANDS
 PAGE_SLOTS = 1025
@@ -14,10 +14,10 @@ PAGE_SLOTS = 1025
 SLOT_PER_PC = SLOT // 4
 PLAIN_OFFSET = PAGE_SLOTS * SLOT
 """Bytes from a page's slots to its plain handlers: for each word, the handler that a translated region has
-taken the place of, or 0."""
+replaced, or 0."""
 PLAIN_PER_PC = 2
 PAGE_BYTES = 41 * 1024
-"""Distance between the slots of two pages."""
+"""Distance between the slots of two pages: the slots, the plain handlers, and a rest of zeros."""
 
 KEYS = 1 << 11
 """Buckets of candidates for each class: bits 31:21 of a word."""

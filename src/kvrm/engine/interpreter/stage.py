@@ -73,7 +73,6 @@ class HandlerStage(Context):
 
     @property
     def function(self) -> ir.Function:
-        """The handler."""
         return self._f.fn
 
     def decoder(
@@ -282,7 +281,6 @@ class HandlerStage(Context):
         return n, z, c, v
 
     def write_flags(self, nzcv: Flags) -> None:
-        """Pass the new flags on."""
         if any(f.width != 1 for f in nzcv):
             raise StagingError("a flag has one bit")
         self._f.flags = flags.write(self._f.e, nzcv, [self.value(f) for f in nzcv])

@@ -1,7 +1,7 @@
 """Planning and compiling away from the guest: a process that gets traces and sends regions back.
 
 The guest's own process would need its interpreter lock for that work, and every start the instruction
-definitions. Messages are pickles on the other process' standard input and output, each behind its length in 8
+definitions. Messages are pickles on the other process' standard input and output, each after its length in 8
 bytes. When the input ends, the process finishes what it has begun, for the next start of the program, and
 ends. Where no process can be started, a thread does the same work.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import subprocess
 
 LINGER = 60.0
-"""Seconds that the process goes on after the guest's has ended."""
+"""Seconds that the process goes on after the guest's has ended: the next start finds what it finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Background:
         with self._lock:
             if not self._started:
                 self._started = True
-                # Nobody waits for a daemon: a guest that ends does not wait for regions.
+                # A daemon, or Python would wait for it at exit: a guest that ends does not wait for regions.
                 threading.Thread(target=self._send, name="kvrm-translator", daemon=True).start()
 
     def withdraw(self, engine: int) -> None:
@@ -107,7 +107,7 @@ def _start() -> subprocess.Popen[bytes]:
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # Whoever reads our standard error must not wait for a process that outlives us.
+        # A reader of our standard error waits for its end: a process that outlives us must not hold it.
         stderr=None if native.dumps() else subprocess.DEVNULL,
         env=environment,
         start_new_session=True,

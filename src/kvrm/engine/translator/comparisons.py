@@ -17,7 +17,6 @@ class ConditionEmitter(Emitter):
     """An emitter whose logic on comparisons makes comparisons."""
 
     def and_(self, lhs: ir.Value, rhs: ir.Value, *rest: Any, **more: Any) -> ir.Value:
-        """Both."""
         return self._combined(operator.and_, lhs, rhs) or super().and_(lhs, rhs, *rest, **more)
 
     def or_(self, lhs: ir.Value, rhs: ir.Value, *rest: Any, **more: Any) -> ir.Value:

@@ -1,7 +1,7 @@
 """Floating-point operations whose NaNs are looked for once for several of them.
 
 The host's result is Arm's, except for a NaN. A NaN operand makes every result that depends on it one, so the
-last results of a chain tell whether all of it is right. Nobody but such operations sees a result before that
+last results of a chain tell whether all of it is right. Only such operations see a result before that
 is known; where it is wrong, all are computed again, the careful way.
 """
 
@@ -64,7 +64,7 @@ class Deferred:
         self._pending: dict[RunNode, _Operation] = {}
 
     def begin(self) -> None:
-        """A new block: what nobody has asked for is not needed."""
+        """A new block: results that were not asked for are not needed."""
         self._pending.clear()
 
     def holds(self, b: Bits) -> bool:

@@ -33,7 +33,8 @@ from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 
 SHORTEST_SLICE = 100_003
-"""Instructions between two samples while interpreted code is hot."""
+"""Instructions between two samples while interpreted code is hot. Odd, so that samples do not fall into step
+with a loop, of which they would then always see the same instruction."""
 LONGEST_SLICE = 40_000_000
 FIRST, HOT, COLD = 15_000_000, 200_000, 25_000_000
 """Instructions interpreted, as samples tell, after which the program is followed: the first time, as long as
@@ -41,13 +42,14 @@ that brings regions, and at most. A program that is over before the first costs 
 LONGEST_TRACE = 20_000
 """Instructions that are followed."""
 PROBE = 250
-"""Instructions that are followed after a slice that ended in a region."""
+"""Instructions that are followed after a slice that ended in a region: stretches between regions are too
+short for samples, and found by this."""
 
 _numbers = itertools.count()
 
 
 class Translator(Interpreter):
-    """`Interpreter`, and regions that run in place of handlers; everything else is the same."""
+    """`Interpreter`, and regions that replace handlers; everything else is the same."""
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         super().__init__(state, memory, features)
@@ -79,7 +81,7 @@ class Translator(Interpreter):
         return texts
 
     def poll(self) -> None:
-        """Put regions in place that have been compiled since."""
+        """Enter regions that have been compiled since in their slots."""
         while self._arrived:
             self._add(self._arrived.popleft())
             self._patience = HOT
@@ -116,14 +118,14 @@ class Translator(Interpreter):
             self._slice = max(self._slice // 2, SHORTEST_SLICE)
 
     def _interpreted(self, instructions: int) -> None:
-        """So many more were: from time to time, have the program followed."""
+        """That many more were: from time to time, have the program followed."""
         self._cold += instructions
         if self._cold >= self._patience:
             self._cold, self._patience = 0, min(2 * self._patience, COLD)
             self._wanted = LONGEST_TRACE
 
     def _follow(self, budget: int) -> None:
-        """Record what the program does next, in place of just running it."""
+        """Record what the program does next, instead of just running it."""
         began, native = time.perf_counter(), self.account.seconds
         self._trace += self.record(min(budget, self._wanted - len(self._trace)))
         if len(self._trace) >= self._wanted:
@@ -171,7 +173,7 @@ class Translator(Interpreter):
             self._withdraw.atexit = False
         self.account.pages.update(code)
 
-    # -- regions in place ------------------------------------------------------------------------------------
+    # -- regions in slots ------------------------------------------------------------------------------------
     def _add(self, region: Compiled) -> None:
         """Use a region from now on, if its code is still what memory holds."""
         try:

@@ -10,7 +10,7 @@ Successors = Callable[[int], Iterable[int]]
 def postorder(starts: Iterable[int], successors: Successors) -> list[int]:
     """All that is reached from `starts`, each after what was first reached from it, depth first.
 
-    So an edge closes a cycle of the walk if and only if it leads to the same place or a later one.
+    So an edge closes a cycle of the walk if and only if it leads to the same element or a later one.
     """
     seen: set[int] = set()
     out: list[int] = []

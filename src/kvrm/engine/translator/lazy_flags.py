@@ -1,7 +1,7 @@
 """Flags between the blocks of a region: after a comparison its operands are kept, not what they say.
 
-The operands of `cmp` are mostly registers that live on anyway; the flags that a loop leaves with every turn
-are then computed only where the region ends.
+The operands of `cmp` are mostly registers that live on anyway; the flags that a loop leaves with every
+iteration are then computed only where the region ends.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class LazyFlags:
         e.store(_c(SUB64 if pair[0].width == 64 else SUB32), self._kind)
 
     def load(self) -> list[ir.Value]:
-        """The facets."""
         e = self._e
         kind, x, y = (e.load(slot, typ=I64) for slot in (self._kind, self._x, self._y))
         kept = [e.load(slot, typ=I64) for slot in self._facets]

@@ -14,14 +14,15 @@ LONGEST_BLOCK = 64
 """Instructions after which a block ends, whatever follows."""
 LARGEST_LOOP, LARGEST_REGION = 800, 400
 """Instructions of a region that is all that lies on cycles, and of any other: large functions take LLVM long,
-and what leaves them in many places crowds the host's caches."""
+and functions with many exits crowd the host's caches."""
 LARGEST_TRIMMED = 100
-"""Those of a loop that lost its rarest branches: what it loses leads out, which costs more from more."""
+"""Those of a loop that lost its rarest branches: these lead out of it, and every way out writes back all
+registers that the region changed, so the more it holds the more it pays."""
 SMALL = 16
 """Instructions that a region around an address has at least, if they can be reached."""
 NEARLY_ALWAYS = 0.9
 RAREST = 0.1
-"""How often, per entry, a block must be reached to be worth its place in a region."""
+"""How often, per entry, a block must be reached to be worth its size in a region."""
 MOST_TARGETS = 4
 """Of an indirect branch: each takes a comparison."""
 

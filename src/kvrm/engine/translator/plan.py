@@ -9,7 +9,8 @@ from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 
 ENOUGH = 0.003
-"""The part of a path that may stay interpreted."""
+"""The part of a path that may stay interpreted. An interpreted instruction takes as long as twenty translated
+ones: 1 in 300 costs 6 % of the time, and the regions for what is rarer cost LLVM more than they spare."""
 
 
 def plan(paths: Paths, path: list[int], regions: Mapping[int, Set[int]]) -> Iterator[Region]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kvrm.engine.translator.graph import postorder
 from kvrm.engine.translator.survey import Flow
 
-LONGEST_TURN = 64
+LONGEST_ITERATION = 64
 """Instructions of a loop that is worth a copy of its own."""
 
 
@@ -61,7 +61,6 @@ class Region:
 
     @property
     def size(self) -> int:
-        """Instructions."""
         return sum(len(b.words) for b in self.blocks.values())
 
     @property
@@ -120,12 +119,14 @@ class Region:
         return heads, longest
 
     def simple_loops(self, heads: Collection[int]) -> dict[int, list[Block]]:
-        """The loops at `heads` of which each turn is the same blocks, in this order; not too long ones."""
-        turns = {head: [self.blocks[pc] for pc in self._turn(head, heads)] for head in heads}
-        sizes = {head: sum(len(block.words) for block in turn) for head, turn in turns.items()}
-        return {head: turn for head, turn in turns.items() if 0 < sizes[head] <= LONGEST_TURN}
+        """The loops at `heads` whose every iteration is the same blocks, in this order; not too long ones."""
+        iterations = {head: [self.blocks[pc] for pc in self._iteration(head, heads)] for head in heads}
+        sizes = {head: sum(len(block.words) for block in iteration) for head, iteration in iterations.items()}
+        return {
+            head: iteration for head, iteration in iterations.items() if 0 < sizes[head] <= LONGEST_ITERATION
+        }
 
-    def _turn(self, head: int, heads: Collection[int]) -> list[int]:
+    def _iteration(self, head: int, heads: Collection[int]) -> list[int]:
         if head in self.successors(head):
             return [head]
         inside: set[int] = set()

@@ -30,7 +30,8 @@ from kvrm.machine import state as layout
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
 
 UNROLLED = 48
-"""Instructions of a simple loop that run between two looks at pages and budget."""
+"""Instructions of a simple loop that run between two looks at pages and budget. More make the check cheaper
+for each iteration and its failure likelier: it takes the budget of all, and pages that allow all accesses."""
 
 
 def _c(value: int) -> ir.Constant:
@@ -91,7 +92,7 @@ class RegionStage(Context):
         checked = self._region.checked()
         self._most = max(checked.values())
         self._loops = self._region.simple_loops(checked)
-        unrolled = {block.start for turn in self._loops.values() for block in turn}
+        unrolled = {block.start for iteration in self._loops.values() for block in iteration}
         before = self._predecessors()
         flags: dict[int, Flags] = {}
         for pc in self._region.order():
@@ -181,17 +182,17 @@ class RegionStage(Context):
         self._registers.spill()
         self.e.store(self.e.sub(self._left, _c(self._retired)), self._budget)
 
-    def _unroll(self, turn: list[Block], needed: int) -> None:
-        """Some turns of a loop, if that is worth it, whose accesses are checked first; goes on for others."""
+    def _unroll(self, iteration: list[Block], needed: int) -> None:
+        """Some iterations of a loop, if worth it, whose accesses are checked first; goes on for others."""
         e, head = self.e, self.e.block
         once, check, several = (e.append_basic_block(name) for name in ("once", "check", "several"))
         e.position_at_end(several)
-        together = self._checked_together(turn)
-        self._retired, size = 0, sum(len(block.words) for block in turn)
-        ways = zip(turn, [*turn[1:], turn[0]], strict=True)
+        together = self._checked_together(iteration)
+        self._retired, size = 0, sum(len(block.words) for block in iteration)
+        ways = zip(iteration, [*iteration[1:], iteration[0]], strict=True)
         ends = [(block, following.start) for block, following in ways]
-        self._run(turn[0])
-        self._turns(ends, UNROLLED - size, together)
+        self._run(iteration[0])
+        self._iterations(ends, UNROLLED - size, together)
         self._accesses.single()
         e.position_at_end(head)
         if self._retired > size or together.saves:
@@ -204,11 +205,11 @@ class RegionStage(Context):
         self._begin(None)
         e.position_at_end(once)
 
-    def _checked_together(self, turn: list[Block]) -> Together:
-        return self._accesses.together(f"{turn[0].start:x}")
+    def _checked_together(self, iteration: list[Block]) -> Together:
+        return self._accesses.together(f"{iteration[0].start:x}")
 
-    def _turns(self, ends: list[tuple[Block, int]], most: int, together: Together) -> None:
-        """From the first block on, turns of up to `most` instructions and one more."""
+    def _iterations(self, ends: list[tuple[Block, int]], most: int, together: Together) -> None:
+        """From the first block on, iterations of up to `most` instructions and one more."""
         for at, (block, following) in enumerate(itertools.cycle(ends), 1):
             done = at % len(ends) == 0 and not (self._retired <= most and together.steady)
             if done or not self._goes_on(block, following):
@@ -336,7 +337,6 @@ class RegionStage(Context):
     # -- the machine -----------------------------------------------------------------------------------------
     @property
     def pc(self) -> Bits:
-        """Known."""
         return bits(64, self._pc)
 
     @property
@@ -373,19 +373,15 @@ class RegionStage(Context):
         self._registers.set_v(int(r), value)
 
     def read_flags(self) -> Flags:
-        """The flags' values."""
         return self._registers.flags
 
     def write_flags(self, nzcv: Flags) -> None:
-        """The flags' new values."""
         self._registers.flags = nzcv
 
     def read_system(self, register: System) -> Bits:
-        """From the state."""
         return self._wrap(self.e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
 
     def write_system(self, register: System, value: Bits) -> None:
-        """To the state."""
         self.e.store_at(self.value(value), self.state, layout.SYSTEM_OFFSET + 8 * register)
 
     # -- memory ----------------------------------------------------------------------------------------------

@@ -38,12 +38,10 @@ class _Survey(Probe):
 
     @property
     def pc(self) -> Bits:
-        """Known."""
         return bits(64, self._pc)
 
     @property
     def fpcr(self) -> int:
-        """Noted."""
         self.flow.floating = True
         return 0
 

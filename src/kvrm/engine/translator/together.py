@@ -67,7 +67,7 @@ class Together:
 
     @property
     def steady(self) -> bool:
-        """Whether another turn of the block would access the same groups, by constants further on."""
+        """Whether another iteration of the block would access the same groups, by constants further on."""
         registers = {register for terms in self._groups for register, _ in terms}
         return all(map(self._advances, registers))
 

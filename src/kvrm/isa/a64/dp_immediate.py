@@ -114,13 +114,15 @@ def bitmask(d: Decoded, _: int) -> str:
 
 
 def _move_wide_preferred(d: Decoded) -> bool:
-    """MoveWidePreferred(): whether MOVZ or MOVN can make the immediate."""
+    """MoveWidePreferred(): whether MOVZ or MOVN can make the immediate.
+
+    All but one of its halfwords are zeros, or ones. The manual's pseudocode refuses MOVN where one zero to 14
+    zeros end in the upper bits of a halfword, so that two words would have the text of that MOVN.
+    """
     width = 64 if d.sf else 32
-    if (d.sf and not d.N) or (not d.sf and (d.N or d.imms & 0x20)):
-        return False
-    if d.imms < 16:
-        return -d.immr % 16 <= 15 - d.imms
-    return d.imms >= width - 15 and d.immr % 16 <= d.imms - (width - 15)
+    value, ones = bit_mask(d.N, d.imms, d.immr, width), (1 << width) - 1
+    halfwords = [0xFFFF << at for at in range(0, width, 16)]
+    return any(value & ~h == 0 or ~value & ones & ~h == 0 for h in halfwords)
 
 
 def _wmask(N: Bits, imms: Bits, immr: Bits, n: int) -> Bits:

@@ -11,7 +11,7 @@ from kvrm.isa.definition import Asm, Decoded, Operation, insn
 from kvrm.values import Bits, Lift
 
 HALF = 3
-"""Half precision in `ftype`, and in place of `sz` where an encoding for halves has no such field."""
+"""Half precision in `ftype`, and instead of `sz` where an encoding for halves has no such field."""
 FP16 = "FEAT_FP16"
 """The feature of half-precision arithmetic."""
 NO_HALF = "ftype=1x"

@@ -16,7 +16,7 @@ from kvrm.isa.definition import Decoded, Execution, insn
 from kvrm.values import Bits, from_lanes
 
 SCALAR = 2
-"""In place of Q (0 or 1): one element."""
+"""Instead of Q (0 or 1): one element."""
 
 QC = 27
 """The bit of FPSR that saturating instructions set (cumulative saturation)."""

@@ -24,7 +24,7 @@ from kvrm.isa.a64.simd_common import (
 )
 from kvrm.isa.assembly import number, printer
 from kvrm.isa.context import Context
-from kvrm.isa.definition import Decoded, Execution, Static, insn
+from kvrm.isa.definition import Alias, Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits
 
 EXECUTION = Execution.EXTEND_SHIFT
@@ -66,6 +66,7 @@ def _define(
     operation: Operation,
     operands: str,
     op: object,
+    aliases: Sequence[Alias] = (),
 ) -> None:
     """A definition for each element size that the vector form has, and for each that the scalar form has."""
     text = mnemonic_of(name) + operands
@@ -76,6 +77,7 @@ def _define(
             text,
             key=key_of(name, LETTERS[esize]),
             unallocated="Q=0" if esize == 64 else "",
+            aliases=aliases,
             esize=esize,
             op=op,
         )(operation)
@@ -188,6 +190,11 @@ def _long(
     m.v[Rd, 128] = a.lsl(_left(imm, a))
 
 
-LONG = "{:two} {Rd:vec_wide}, {Rn:vec}, {imm:shift_left}"
-_define(0, "10100", "SSHLL, SSHLL2", (NARROW, NONE), _long, LONG, lanes.wide_signed)
-_define(1, "10100", "USHLL, USHLL2", (NARROW, NONE), _long, LONG, lanes.wide_unsigned)
+LONG = "{:two} {Rd:vec_wide}, {Rn:vec}"
+for _u, _name, _alias, _widen in (
+    (0, "SSHLL, SSHLL2", "sxtl", lanes.wide_signed),
+    (1, "USHLL, USHLL2", "uxtl", lanes.wide_unsigned),
+):
+    _shifts_nothing = Alias(_alias + LONG, lambda d: d.imm == 0)
+    _text = LONG + ", {imm:shift_left}"
+    _define(_u, "10100", _name, (NARROW, NONE), _long, _text, _widen, [_shifts_nothing])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from kvrm.isa.a64.loads_stores_exclusive import UNTAGGED, clear_monitor
 from kvrm.isa.a64.system_registers import READ, WRITE, fields_of, instruction_name, register_name
 from kvrm.isa.assembly import general, number, printer
-from kvrm.isa.context import FP_TRACKING, Context, Event, System
+from kvrm.isa.context import FP16, FP_TRACKING, FPCR_BITS, FPSR_BITS, Context, Event, System
 from kvrm.isa.definition import Decoded, Execution, insn
 from kvrm.values import Bits, bits, concat, cond
 
@@ -47,7 +47,7 @@ def hint(m: Context) -> None:
 
 DOMAINS = {1: "oshld", 2: "oshst", 3: "osh", 5: "nshld", 6: "nshst", 7: "nsh"}
 DOMAINS |= {9: "ishld", 10: "ishst", 11: "ish", 13: "ld", 14: "st", 15: "sy"}
-DSB_NAMES = {0: "ssbb", 4: "pssbb", 12: "dfb"}
+DSB_NAMES = {0: "ssbb", 4: "pssbb"}
 
 
 @printer
@@ -91,11 +91,6 @@ for _name, _op1, _op2 in (("spsel", "000", "101"), ("daifset", "011", "110"), ("
 
 # -- System register move --------------------------------------------------------------------------------
 
-FPCR_BITS = 0x07C0_0000
-"""AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero, FZ16 is with FEAT_FP16."""
-FPSR_BITS = 0x0800_009F
-"""QC and the cumulative exceptions; NZCV belongs to AArch32."""
-
 
 def _constant(value: int) -> Read:
     return lambda m: bits(64, value)
@@ -118,7 +113,7 @@ def _read_fpcr(m: Context) -> Bits:
 
 
 def _write_fpcr(m: Context, value: Bits) -> None:
-    fz16 = (m.sys[System.ID_AA64PFR0_EL1] & 1 << 16).lsl(3)
+    fz16 = (m.sys[System.ID_AA64PFR0_EL1] & FP16).lsl(3)
     m.sys[System.FPCR] = m.sys[System.FPCR] & FP_TRACKING | value & (fz16 | FPCR_BITS)
 
 
@@ -253,11 +248,11 @@ ZERO_BLOCK = 64
 
 def _sys_text(d: Decoded) -> str:
     _, op1, crn, crm, op2 = fields_of(_encoding(d))
-    named = instruction_name(_encoding(d))
-    if named is not None and (named[1] != "=" or d.Rt == 31):
-        return named[0] if named[1] else f"{named[0]}, {general(d.Rt, 1)}"
-    register = "" if d.Rt == 31 else f", {general(d.Rt, 1)}"
-    return f"sys #{op1}, c{crn}, c{crm}, #{op2}{register}"
+    plain = f"sys #{op1}, c{crn}, c{crm}, #{op2}"
+    name, takes_register = instruction_name(_encoding(d)) or (plain, False)
+    if d.Rt == 31:
+        return f"{name}, xzr" if takes_register else name
+    return f"{name if takes_register else plain}, {general(d.Rt, 1)}"
 
 
 def _sysl_text(d: Decoded) -> str:

@@ -1,9 +1,9 @@
-"""Names of system registers and system instructions, for the disassembler (Arm ARM C5, D19).
+"""Names of system registers and system instructions, for the disassembler (Arm ARM C5, D19: the A profile's).
 
 Each line of the table is ``op0 op1 CRn CRm: names``, the names in the order of op2, `-` for none. With an
-op2 and a step behind CRm, it is a numbered series that goes on every `step` encodings. A trailing `<` marks
+op2 and a step after CRm, it is a numbered series that goes on every `step` encodings. A trailing `<` marks
 what can only be read, `>` what can only be written, `read/write` two names of one encoding. Of system
-instructions, `!` marks those that print no register, `=` those that print none and need Rt to be 31.
+instructions, `=` marks those without a register: they have that name only if Rt is 31.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def register_name(encoding: int, direction: int) -> str:
     return _registers(direction).get(encoding) or generic_name(encoding)
 
 
-def instruction_name(encoding: int) -> tuple[str, str] | None:
-    """Name of a system instruction, like ``dc zva``, and its mark (none, `!` or `=`); None without a name."""
+def instruction_name(encoding: int) -> tuple[str, bool] | None:
+    """Name of a system instruction, like ``dc zva``, and whether it takes a register; None without a name."""
     return _instructions().get(encoding)
 
 
@@ -67,50 +67,53 @@ def _registers(direction: int) -> dict[int, str]:
 
 
 @functools.cache
-def _instructions() -> dict[int, tuple[str, str]]:
-    parts = ((encoding, re.fullmatch(r"(\w+)\.(\w+)([!=]?)", entry)) for encoding, entry in _entries())
-    return {encoding: (f"{match[1]} {match[2]}", match[3]) for encoding, match in parts if match}
+def _instructions() -> dict[int, tuple[str, bool]]:
+    parts = ((encoding, re.fullmatch(r"(\w+)\.(\w+)(=?)", entry)) for encoding, entry in _entries())
+    return {encoding: (f"{match[1]} {match[2]}", not match[3]) for encoding, match in parts if match}
 
 
 TABLE = """
-1 0 7 1: ic.ialluis!
-1 0 7 5: ic.iallu!
+1 0 7 1: ic.ialluis=
+1 0 7 5: ic.iallu=
 1 0 7 6: - dc.ivac dc.isw dc.igvac dc.igsw dc.igdvac dc.igdsw
 1 0 7 8: at.s1e1r at.s1e1w at.s1e0r at.s1e0w
 1 0 7 9: at.s1e1rp at.s1e1wp
 1 0 7 10: - - dc.csw - dc.cgsw - dc.cgdsw
 1 0 7 14: - - dc.cisw - dc.cigsw - dc.cigdsw
-1 0 8 1: tlbi.vmalle1os! tlbi.vae1os tlbi.aside1os tlbi.vaae1os - tlbi.vale1os - tlbi.vaale1os
+1 0 8 1: tlbi.vmalle1os= tlbi.vae1os tlbi.aside1os tlbi.vaae1os - tlbi.vale1os - tlbi.vaale1os
 1 0 8 2: - tlbi.rvae1is - tlbi.rvaae1is - tlbi.rvale1is - tlbi.rvaale1is
-1 0 8 3: tlbi.vmalle1is! tlbi.vae1is tlbi.aside1is tlbi.vaae1is - tlbi.vale1is - tlbi.vaale1is
+1 0 8 3: tlbi.vmalle1is= tlbi.vae1is tlbi.aside1is tlbi.vaae1is - tlbi.vale1is - tlbi.vaale1is
 1 0 8 5: - tlbi.rvae1os - tlbi.rvaae1os - tlbi.rvale1os - tlbi.rvaale1os
 1 0 8 6: - tlbi.rvae1 - tlbi.rvaae1 - tlbi.rvale1 - tlbi.rvaale1
-1 0 8 7: tlbi.vmalle1! tlbi.vae1 tlbi.aside1 tlbi.vaae1 - tlbi.vale1 - tlbi.vaale1
+1 0 8 7: tlbi.vmalle1= tlbi.vae1 tlbi.aside1 tlbi.vaae1 - tlbi.vale1 - tlbi.vaale1
 1 1 7 2: - - - - brb.iall= brb.inj=
+1 3 7 3: - - - - cfp.rctx dvp.rctx - cpp.rctx
 1 3 7 4: - dc.zva - dc.gva dc.gzva
 1 3 7 5: - ic.ivau
 1 3 7 10: - dc.cvac - dc.cgvac - dc.cgdvac
 1 3 7 11: - dc.cvau
 1 3 7 12: - dc.cvap - dc.cgvap - dc.cgdvap
+1 3 7 13: - dc.cvadp - dc.cgvadp - dc.cgdvadp
 1 3 7 14: - dc.civac - dc.cigvac - dc.cigdvac
 1 4 7 8: at.s1e2r at.s1e2w - - at.s12e1r at.s12e1w at.s12e0r at.s12e0w
 1 4 8 0: - tlbi.ipas2e1is tlbi.ripas2e1is - - tlbi.ipas2le1is tlbi.ripas2le1is
-1 4 8 1: tlbi.alle2os! tlbi.vae2os - - tlbi.alle1os! tlbi.vale2os tlbi.vmalls12e1os!
+1 4 8 1: tlbi.alle2os= tlbi.vae2os - - tlbi.alle1os= tlbi.vale2os tlbi.vmalls12e1os=
 1 4 8 2: - tlbi.rvae2is - - - tlbi.rvale2is
-1 4 8 3: tlbi.alle2is! tlbi.vae2is - - tlbi.alle1is! tlbi.vale2is tlbi.vmalls12e1is!
+1 4 8 3: tlbi.alle2is= tlbi.vae2is - - tlbi.alle1is= tlbi.vale2is tlbi.vmalls12e1is=
 1 4 8 4: tlbi.ipas2e1os tlbi.ipas2e1 tlbi.ripas2e1 tlbi.ripas2e1os tlbi.ipas2le1os
 1 4 8 4: - - - - - tlbi.ipas2le1 tlbi.ripas2le1 tlbi.ripas2le1os
 1 4 8 5: - tlbi.rvae2os - - - tlbi.rvale2os
 1 4 8 6: - tlbi.rvae2 - - - tlbi.rvale2
-1 4 8 7: tlbi.alle2! tlbi.vae2 - - tlbi.alle1! tlbi.vale2 tlbi.vmalls12e1!
+1 4 8 7: tlbi.alle2= tlbi.vae2 - - tlbi.alle1= tlbi.vale2 tlbi.vmalls12e1=
 1 6 7 8: at.s1e3r at.s1e3w
-1 6 8 1: tlbi.alle3os! tlbi.vae3os - - tlbi.paallos! tlbi.vale3os
+1 6 7 14: - dc.cipapa - - - dc.cigdpapa
+1 6 8 1: tlbi.alle3os= tlbi.vae3os - - tlbi.paallos= tlbi.vale3os
 1 6 8 2: - tlbi.rvae3is - - - tlbi.rvale3is
-1 6 8 3: tlbi.alle3is! tlbi.vae3is - - - tlbi.vale3is
+1 6 8 3: tlbi.alle3is= tlbi.vae3is - - - tlbi.vale3is
 1 6 8 4: - - - tlbi.rpaos - - - tlbi.rpalos
 1 6 8 5: - tlbi.rvae3os - - - tlbi.rvale3os
 1 6 8 6: - tlbi.rvae3 - - - tlbi.rvale3
-1 6 8 7: tlbi.alle3! tlbi.vae3 - - tlbi.paall! tlbi.vale3
+1 6 8 7: tlbi.alle3= tlbi.vae3 - - tlbi.paall= tlbi.vale3
 2 0 0 0: - - osdtrrx_el1
 2 0 0 0 4 8: dbgbvr[0-15]_el1
 2 0 0 0 5 8: dbgbcr[0-15]_el1
@@ -202,12 +205,12 @@ TABLE = """
 2 4 0 7: dbgvcr32_el2
 2 4 9 0: brbcr_el2
 2 5 9 0: brbcr_el12
-3 0 0 0: midr_el1< - - - mpuir_el1 mpidr_el1< revidr_el1<
+3 0 0 0: midr_el1< - - - - mpidr_el1< revidr_el1<
 3 0 0 1: id_pfr0_el1< id_pfr1_el1< id_dfr0_el1< id_afr0_el1<
 3 0 0 1 4 1: id_mmfr[0-3]_el1<
 3 0 0 2 0 1: id_isar[0-5]_el1<
 3 0 0 2: - - - - - - id_mmfr4_el1< id_isar6_el1<
-3 0 0 3: mvfr0_el1< mvfr1_el1< mvfr2_el1< - id_pfr2_el1< - id_mmfr5_el1<
+3 0 0 3: mvfr0_el1< mvfr1_el1< mvfr2_el1< - id_pfr2_el1< id_dfr1_el1< id_mmfr5_el1<
 3 0 0 4: id_aa64pfr0_el1< id_aa64pfr1_el1< - - id_aa64zfr0_el1< id_aa64smfr0_el1<
 3 0 0 5: id_aa64dfr0_el1< id_aa64dfr1_el1< - - id_aa64afr0_el1< id_aa64afr1_el1<
 3 0 0 6: id_aa64isar0_el1< id_aa64isar1_el1< id_aa64isar2_el1<
@@ -221,6 +224,7 @@ TABLE = """
 3 0 4 0: spsr_el1 elr_el1
 3 0 4 1: sp_el0
 3 0 4 2: spsel - currentel< pan uao
+3 0 4 3: allint
 3 0 4 6: icc_pmr_el1
 3 0 5 1: afsr0_el1 afsr1_el1
 3 0 5 2: esr_el1
@@ -229,11 +233,6 @@ TABLE = """
 3 0 5 5 0 1: erxmisc[0-3]_el1
 3 0 5 6: tfsr_el1 tfsre0_el1
 3 0 6 0: far_el1
-3 0 6 1: - prenr_el1
-3 0 6 2: - prselr_el1
-3 0 6 8: prbar_el1 prlar_el1
-3 0 6 8 4 4: prbar[1-15]_el1
-3 0 6 8 5 4: prlar[1-15]_el1
 3 0 7 4: par_el1
 3 0 9 9: pmscr_el1 pmsnevfr_el1 pmsicr_el1 pmsirr_el1 pmsfcr_el1 pmsevfr_el1 pmslatfr_el1 pmsidr_el1<
 3 0 9 10: pmblimitr_el1 pmbptr_el1 - pmbsr_el1 - - - pmbidr_el1<
@@ -248,6 +247,7 @@ TABLE = """
 3 0 12 8: icc_iar0_el1< icc_eoir0_el1> icc_hppir0_el1< icc_bpr0_el1
 3 0 12 8 4 1: icc_ap0r[0-3]_el1
 3 0 12 9 0 1: icc_ap1r[0-3]_el1
+3 0 12 9: - - - - - icc_nmiar1_el1<
 3 0 12 11: - icc_dir_el1> - icc_rpr_el1< - icc_sgi1r_el1> icc_asgi1r_el1> icc_sgi0r_el1>
 3 0 12 12: icc_iar1_el1< icc_eoir1_el1> icc_hppir1_el1< icc_bpr1_el1 icc_ctlr_el1
 3 0 12 12: - - - - - icc_sre_el1 icc_igrpen0_el1 icc_igrpen1_el1
@@ -265,7 +265,7 @@ TABLE = """
 3 3 9 13: pmccntr_el0 pmxevtyper_el0 pmxevcntr_el0
 3 3 9 14: pmuserenr_el0 - - pmovsset_el0
 3 3 13 0: - - tpidr_el0 tpidrro_el0 - tpidr2_el0 - scxtnum_el0
-3 3 13 2: amcr_el0 amcfgr_el0< amcgcr_el0< amuserenr_el0 amcntenclr0_el0 amcntenset0_el0
+3 3 13 2: amcr_el0 amcfgr_el0< amcgcr_el0< amuserenr_el0 amcntenclr0_el0 amcntenset0_el0 amcg1idr_el0<
 3 3 13 3: amcntenclr1_el0 amcntenset1_el0
 3 3 13 4 0 1: amevcntr0[0-3]_el0
 3 3 13 6 0 1: amevtyper0[0-3]_el0<
@@ -277,7 +277,7 @@ TABLE = """
 3 3 14 8 0 1: pmevcntr[0-30]_el0
 3 3 14 12 0 1: pmevtyper[0-30]_el0
 3 3 14 15: - - - - - - - pmccfiltr_el0
-3 4 0 0: vpidr_el2 - - - mpuir_el2 vmpidr_el2
+3 4 0 0: vpidr_el2 - - - - vmpidr_el2
 3 4 1 0: sctlr_el2 actlr_el2
 3 4 1 1: hcr_el2 mdcr_el2 cptr_el2 hstr_el2 hfgrtr_el2 hfgwtr_el2 hfgitr_el2 hacr_el2
 3 4 1 2: zcr_el2 trfcr_el2 hcrx_el2 - - smprimap_el2 smcr_el2
@@ -287,7 +287,7 @@ TABLE = """
 3 4 2 2: vncr_el2
 3 4 2 6: vsttbr_el2 - vstcr_el2
 3 4 3 0: dacr32_el2
-3 4 3 1: - - - - hdfgrtr_el2 hdfgwtr_el2
+3 4 3 1: - - - - hdfgrtr_el2 hdfgwtr_el2 hafgrtr_el2
 3 4 4 0: spsr_el2 elr_el2
 3 4 4 1: sp_el1
 3 4 4 3: spsr_irq spsr_abt spsr_und spsr_fiq
@@ -297,11 +297,6 @@ TABLE = """
 3 4 5 3: fpexc32_el2
 3 4 5 6: tfsr_el2
 3 4 6 0: far_el2 - - - hpfar_el2
-3 4 6 1: - prenr_el2
-3 4 6 2: - prselr_el2
-3 4 6 8: prbar_el2 prlar_el2
-3 4 6 8 4 4: prbar[1-15]_el2
-3 4 6 8 5 4: prlar[1-15]_el2
 3 4 9 9: pmscr_el2
 3 4 10 2: mair_el2
 3 4 10 3: amair_el2
@@ -318,7 +313,7 @@ TABLE = """
 3 4 13 0: - contextidr_el2 tpidr_el2 - - - - scxtnum_el2
 3 4 13 8 0 1: amevcntvoff0[0-15]_el2
 3 4 13 10 0 1: amevcntvoff1[0-15]_el2
-3 4 14 0: - - - cntvoff_el2 cntscale_el2 cntiscale_el2 cntpoff_el2 cntvfrq_el2
+3 4 14 0: - - - cntvoff_el2 - - cntpoff_el2
 3 4 14 1: cnthctl_el2
 3 4 14 2: cnthp_tval_el2 cnthp_ctl_el2 cnthp_cval_el2
 3 4 14 3: cnthv_tval_el2 cnthv_ctl_el2 cnthv_cval_el2
@@ -360,5 +355,4 @@ TABLE = """
 3 6 12 12: - - - - icc_ctlr_el3 icc_sre_el3 - icc_igrpen1_el3
 3 6 13 0: - - tpidr_el3 - - - - scxtnum_el3
 3 7 14 2: cntps_tval_el1 cntps_ctl_el1 cntps_cval_el1
-3 7 15 2: cpm_ioacc_ctl_el3
 """

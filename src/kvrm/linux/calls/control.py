@@ -11,7 +11,7 @@ from kvrm.linux.files.locks import file_of, in_the_way, others, packed, range_at
 from kvrm.linux.files.nodes import File
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.pipes import PipeEnd
-from kvrm.linux.outcome import deadlock
+from kvrm.linux.waiting import wait_for_ever
 from kvrm.memory import PAGE
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def flock(process: Process, fd: int, operation: int) -> int:
     if kind != abi.F_UNLCK and held and abi.F_WRLCK in (kind, *held):
         if operation & _LOCK_NB:
             raise Failure(Errno.EAGAIN)
-        deadlock("it locks a file that it has locked through another descriptor")
+        wait_for_ever(process, "it locks a file that it has locked through another descriptor")
     file.whole_lock = kind
     return 0
 
@@ -114,7 +114,7 @@ def _lock(process: Process, file: OpenFile, pointer: int, of_description: bool, 
     if wanted.kind != abi.F_UNLCK and in_the_way(process, file, wanted, of_description):
         if not wait:
             raise Failure(Errno.EAGAIN)
-        deadlock("it locks a part of a file that it has locked through another descriptor")
+        wait_for_ever(process, "it locks a part of a file that it has locked through another descriptor")
     if of_description:
         file.locked = with_range(file.locked, wanted)
     else:

@@ -11,8 +11,7 @@ from kvrm.linux.files.mounts import MEMFD, PIPE
 from kvrm.linux.files.open_file import Descriptor
 from kvrm.linux.files.opening import check_flags, open_created, open_path
 from kvrm.linux.files.pipes import Fifo, PipeEnd
-from kvrm.linux.layout import DOUBLEWORD, INT, POLLFD, WORD, timespec
-from kvrm.linux.outcome import deadlock
+from kvrm.linux.layout import DOUBLEWORD, INT, WORD
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -153,6 +152,26 @@ def syncfs(process: Process, fd: int) -> int:
     return 0
 
 
+def readahead(process: Process, fd: int, offset: int, count: int) -> int:
+    """Read a file ahead: nothing to do."""
+    file = process.file(fd)
+    if not file.readable:
+        raise Failure(Errno.EBADF)
+    if not stat.S_ISREG(file.stat().mode):
+        raise Failure(Errno.EINVAL)
+    return 0
+
+
+def sync_file_range(process: Process, fd: int, offset: int, size: int, flags: int) -> int:
+    """Have a part of a file written to its disk: it is in memory, or the host's."""
+    mode = process.file(fd).stat().mode
+    if flags & ~abi.SYNC_FILE_RANGE_FLAGS or offset < 0 or not offset <= offset + size < 1 << 63:
+        raise Failure(Errno.EINVAL)
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise Failure(Errno.ESPIPE)
+    return 0
+
+
 def fadvise64(process: Process, fd: int, offset: int, size: int, advice: int) -> int:
     """Advice is ignored."""
     if stat.S_ISFIFO(process.file(fd).stat().mode):
@@ -160,69 +179,3 @@ def fadvise64(process: Process, fd: int, offset: int, size: int, advice: int) ->
     if size < 0 or not 0 <= advice <= abi.POSIX_FADV_NOREUSE:
         raise Failure(Errno.EINVAL)
     return 0
-
-
-def ppoll(process: Process, fds: int, count: int, timeout: int, mask: int, size: int) -> int:
-    """Wait for events. Files and streams are always ready; an idle wait skips its time."""
-    if count > process.limit(abi.RLIMIT_NOFILE)[0]:
-        raise Failure(Errno.EINVAL)
-    wait = process.timespec(timeout) if timeout else None
-    entries = bytearray(process.memory.read(fds, count * POLLFD.size))
-    ready = 0
-    for offset in range(0, len(entries), POLLFD.size):
-        fd, events, _ = POLLFD.unpack_from(entries, offset)
-        found = _events(process, fd, events)
-        POLLFD.pack_into(entries, offset, fd, events, found)
-        ready += found != 0
-    process.memory.write(fds, entries)
-    if not ready:
-        _idle(process, wait)
-    return ready
-
-
-def _events(process: Process, fd: int, wanted: int) -> int:
-    if fd < 0:
-        return 0
-    descriptor = process.descriptors.get(fd)
-    if descriptor is None or descriptor.file.flags & abi.O_PATH:
-        return abi.POLLNVAL
-    return descriptor.file.poll(process) & (wanted | _HANGUPS)
-
-
-def pselect6(
-    process: Process, count: int, read: int, write: int, exceptional: int, timeout: int, mask: int
-) -> int:
-    """Wait for events, with sets of bits."""
-    if not 0 <= count <= process.limit(abi.RLIMIT_NOFILE)[0]:
-        raise Failure(Errno.EINVAL)
-    wait = process.timespec(timeout) if timeout else None
-    length = (count + 63) // 64 * 8
-    ready = 0
-    results: list[tuple[int, bytes]] = []
-    for pointer, event in (
-        (read, abi.POLLIN | abi.POLLHUP),
-        (write, abi.POLLOUT),
-        (exceptional, abi.POLLPRI),
-    ):
-        if not pointer:
-            continue
-        asked = int.from_bytes(process.memory.read(pointer, length), "little") & (1 << count) - 1
-        found = 0
-        for fd in range(count):
-            if asked >> fd & 1 and process.file(fd).poll(process) & event:
-                found |= 1 << fd
-                ready += 1
-        results.append((pointer, found.to_bytes(length, "little")))
-    for pointer, bits in results:
-        process.memory.write(pointer, bits)
-    if not ready:
-        _idle(process, wait)
-    elif wait is not None:
-        process.memory.write(timeout, timespec(wait))
-    return ready
-
-
-def _idle(process: Process, wait: int | None) -> None:
-    if wait is None:
-        deadlock("it waits without a time limit for events that cannot come")
-    process.sleep(wait)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
-from kvrm.linux.layout import BILLION, DOUBLEWORD, RLIMIT, WORD
-from kvrm.linux.outcome import Exited, Finish, deadlock
+from kvrm.linux.layout import BILLION
+from kvrm.linux.outcome import Exited, Finish
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_PARENT: Final = 1
 UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", "(none)")
 _RANDOM_BLOCK: Final = 1 << 20
 _KEEP: Final = 0xFFFFFFFF
@@ -22,105 +21,6 @@ _KEEP: Final = 0xFFFFFFFF
 def exit_group(process: Process, status: int) -> int:
     """End the process."""
     raise Finish(Exited(status & 0xFF))
-
-
-def getpid(process: Process) -> int:
-    """Process number: always the same."""
-    return process.pid
-
-
-def getppid(process: Process) -> int:
-    """Number of the parent process: 1."""
-    return _PARENT
-
-
-def getuid(process: Process) -> int:
-    """User: the host's."""
-    return process.credentials.uid
-
-
-def getgid(process: Process) -> int:
-    """Group: the host's."""
-    return process.credentials.gid
-
-
-def getresuid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Real, effective and saved user."""
-    for pointer in (real, effective, saved):
-        process.memory.write(pointer, WORD.pack(process.credentials.uid))
-    return 0
-
-
-def getresgid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Real, effective and saved group."""
-    for pointer in (real, effective, saved):
-        process.memory.write(pointer, WORD.pack(process.credentials.gid))
-    return 0
-
-
-def getgroups(process: Process, size: int, pointer: int) -> int:
-    """Supplementary groups: the host's."""
-    groups = sorted(process.credentials.groups)
-    if size < 0 or 0 < size < len(groups):
-        raise Failure(Errno.EINVAL)
-    if size:
-        process.memory.write(pointer, b"".join(map(WORD.pack, groups)))
-    return len(groups)
-
-
-def setuid(process: Process, uid: int) -> int:
-    """Become the user that the process is; no other."""
-    return _same(uid, process.credentials.uid)
-
-
-def setgid(process: Process, gid: int) -> int:
-    """Become the group that the process is; no other."""
-    return _same(gid, process.credentials.gid)
-
-
-def setreuid(process: Process, real: int, effective: int) -> int:
-    """Become the user that the process is; no other."""
-    return _same(real, process.credentials.uid) or _same(effective, process.credentials.uid)
-
-
-def setregid(process: Process, real: int, effective: int) -> int:
-    """Become the group that the process is; no other."""
-    return _same(real, process.credentials.gid) or _same(effective, process.credentials.gid)
-
-
-def setresuid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Become the user that the process is; no other."""
-    return setreuid(process, real, effective) or _same(saved, process.credentials.uid)
-
-
-def setresgid(process: Process, real: int, effective: int, saved: int) -> int:
-    """Become the group that the process is; no other."""
-    return setregid(process, real, effective) or _same(saved, process.credentials.gid)
-
-
-def _same(wanted: int, own: int) -> int:
-    if wanted not in (own, _KEEP):
-        raise Failure(Errno.EPERM)
-    return 0
-
-
-def getpgid(process: Process, pid: int) -> int:
-    """Process group: the process leads its own."""
-    _own(process, pid)
-    return process.pid
-
-
-def setpgid(process: Process, pid: int, group: int) -> int:
-    """Join a process group: there is only the own one."""
-    _own(process, pid)
-    if group not in (0, process.pid):
-        raise Failure(Errno.EINVAL if group < 0 else Errno.EPERM)
-    return 0
-
-
-def setsid(process: Process) -> int:
-    """A group leader cannot start a session."""
-    raise Failure(Errno.EPERM)
 
 
 def umask(process: Process, mask: int) -> int:
@@ -142,155 +42,8 @@ def sysinfo(process: Process, buffer: int) -> int:
     return 0
 
 
-def getrlimit(process: Process, resource: int, pointer: int) -> int:
-    """A resource limit."""
-    _resource(resource)
-    process.memory.write(pointer, RLIMIT.pack(*process.limit(resource)))
-    return 0
-
-
-def setrlimit(process: Process, resource: int, pointer: int) -> int:
-    """Set a resource limit; only that of descriptors has an effect."""
-    _resource(resource)
-    soft, hard = RLIMIT.unpack(process.memory.read(pointer, RLIMIT.size))
-    if soft > hard:
-        raise Failure(Errno.EINVAL)
-    if hard > process.limit(resource)[1]:
-        raise Failure(Errno.EPERM)
-    process.limits[resource] = (soft, hard)
-    return 0
-
-
-def prlimit64(process: Process, pid: int, resource: int, new: int, old: int) -> int:
-    """Get and set a resource limit of the own process."""
-    _own(process, pid)
-    _resource(resource)
-    before = process.limit(resource)
-    if new:
-        setrlimit(process, resource, new)
-    if old:
-        process.memory.write(old, RLIMIT.pack(*before))
-    return 0
-
-
-def _resource(resource: int) -> None:
-    if resource >= abi.RLIM_NLIMITS:
-        raise Failure(Errno.EINVAL)
-
-
-def getrusage(process: Process, who: int, buffer: int) -> int:
-    """Time and memory used: a nanosecond for each instruction."""
-    if who not in (0, 1, -1):
-        raise Failure(Errno.EINVAL)
-    used = 0 if who == -1 else process.retired
-    process.memory.write(buffer, layout.rusage(used, process.memory.private_bytes >> 10))
-    return 0
-
-
-def getpriority(process: Process, which: int, who: int) -> int:
-    """Priority 0, as the kernel returns it."""
-    return 20
-
-
-def setpriority(process: Process, which: int, who: int, priority: int) -> int:
-    """Nothing to do: there is only one process."""
-    return 0
-
-
-def set_tid_address(process: Process, pointer: int) -> int:
-    """Where to clear the thread number at the end: nobody would see it."""
-    return process.pid
-
-
-def set_robust_list(process: Process, head: int, length: int) -> int:
-    """List of locks to release at the end: nobody would see it."""
-    if length != 24:
-        raise Failure(Errno.EINVAL)
-    return 0
-
-
-def futex(
-    process: Process, address: int, operation: int, value: int, timeout: int, second: int, third: int
-) -> int:
-    """Wait on a word: nobody can wake the only thread, so a wait ends by its time limit or not at all."""
-    command = operation & ~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)
-    if address % 4:
-        raise Failure(Errno.EINVAL)
-    match command:
-        case abi.FUTEX_WAKE | abi.FUTEX_WAKE_BITSET | abi.FUTEX_REQUEUE:
-            return 0
-        case abi.FUTEX_CMP_REQUEUE:
-            if WORD.unpack(process.memory.read(address, 4))[0] != third:
-                raise Failure(Errno.EAGAIN)
-            return 0
-        case abi.FUTEX_WAIT | abi.FUTEX_WAIT_BITSET:
-            if WORD.unpack(process.memory.read(address, 4))[0] != value:
-                raise Failure(Errno.EAGAIN)
-        case _:
-            raise Failure(Errno.ENOSYS)
-    if not timeout:
-        deadlock("a futex that no other thread can wake")
-    limit = process.timespec(timeout)
-    if command == abi.FUTEX_WAIT_BITSET:
-        limit -= process.realtime if operation & abi.FUTEX_CLOCK_REALTIME else process.uptime
-    process.sleep(limit)
-    raise Failure(Errno.ETIMEDOUT)
-
-
 def nothing(process: Process) -> int:
     """Nothing to do: memory is never swapped, and writes are never delayed."""
-    return 0
-
-
-def sched_yield(process: Process) -> int:
-    """Nobody else to run."""
-    return 0
-
-
-def sched_getaffinity(process: Process, pid: int, size: int, mask: int) -> int:
-    """One processor."""
-    _own(process, pid)
-    if size < 8 or size % 8:
-        raise Failure(Errno.EINVAL)
-    process.memory.write(mask, DOUBLEWORD.pack(1))
-    return 8
-
-
-def sched_setaffinity(process: Process, pid: int, size: int, mask: int) -> int:
-    """Run on the one processor."""
-    _own(process, pid)
-    if size and not process.memory.read(mask, 1)[0] & 1:
-        raise Failure(Errno.EINVAL)
-    return 0
-
-
-def getcpu(process: Process, cpu: int, node: int, cache: int) -> int:
-    """Processor 0."""
-    for pointer in (cpu, node):
-        if pointer:
-            process.memory.write(pointer, WORD.pack(0))
-    return 0
-
-
-def prctl(process: Process, option: int, first: int, second: int, third: int, fourth: int) -> int:
-    """Name and a few settings that make no difference here."""
-    match option:
-        case abi.PR_SET_NAME:
-            process.name = process.memory.read_cstring(first, 16)[:15]
-        case abi.PR_GET_NAME:
-            process.memory.write(first, process.name.ljust(16, b"\0"))
-        case abi.PR_GET_DUMPABLE | abi.PR_CAPBSET_READ:
-            return 1
-        case abi.PR_GET_PDEATHSIG:
-            process.memory.write(first, WORD.pack(0))
-        case abi.PR_GET_TIMERSLACK:
-            return 50000
-        case abi.PR_GET_NO_NEW_PRIVS:
-            return 0
-        case abi.PR_SET_PDEATHSIG | abi.PR_SET_DUMPABLE | abi.PR_SET_TIMERSLACK | abi.PR_SET_NO_NEW_PRIVS:
-            return 0
-        case _:
-            raise Failure(Errno.EINVAL)
     return 0
 
 
@@ -312,13 +65,6 @@ def getrandom(process: Process, buffer: int, count: int, flags: int) -> int:
     return count
 
 
-def membarrier(process: Process, command: int, flags: int, cpu: int) -> int:
-    """Memory barriers on all threads: there is one."""
-    if flags or command < 0:
-        raise Failure(Errno.EINVAL)
-    return 0x1FF if command == 0 else 0
-
-
 def socket(process: Process, family: int, kind: int, protocol: int) -> int:
     """There is no network."""
     raise Failure(Errno.EAFNOSUPPORT)
@@ -330,21 +76,6 @@ def not_a_socket(process: Process, fd: int) -> int:
     raise Failure(Errno.ENOTSOCK)
 
 
-def no_child(process: Process) -> int:
-    """There are no child processes."""
-    raise Failure(Errno.ECHILD)
-
-
 def not_possible(process: Process) -> int:
     """Processes and threads are not supported yet."""
     raise Failure(Errno.ENOSYS)
-
-
-def not_permitted(process: Process) -> int:
-    """Nobody may."""
-    raise Failure(Errno.EPERM)
-
-
-def _own(process: Process, pid: int) -> None:
-    if pid not in (0, process.pid):
-        raise Failure(Errno.ESRCH)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.delivery import block, send
+from kvrm.linux.delivery import block, send, take
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import DOUBLEWORD, SIGACTION, SIGSTACK
-from kvrm.linux.outcome import deadlock
 from kvrm.linux.siginfo import KEPT, SIZE, Info, known
 from kvrm.linux.signals import UNBLOCKABLE, Action
+from kvrm.linux.waiting import wait, wait_for_ever
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _SET_SIZE: Final = 8
+_NO_SENDER: Final = "a signal that nothing sends"
 
 
 def kill(process: Process, pid: int, signal: int) -> int:
-    """Send a signal to the own process or group; there is no other."""
+    """Send a signal to this process or group; there is no other."""
     if pid == 1:
         raise Failure(Errno.EPERM)
     if pid not in (0, process.pid, -process.pid):
@@ -28,18 +29,18 @@ def kill(process: Process, pid: int, signal: int) -> int:
 
 
 def tkill(process: Process, tid: int, signal: int) -> int:
-    """Send a signal to the own thread."""
+    """Send a signal to this thread."""
     return tgkill(process, process.pid, tid, signal)
 
 
 def tgkill(process: Process, pid: int, tid: int, signal: int) -> int:
-    """Send a signal to the own thread."""
+    """Send a signal to this thread."""
     _own_thread(process, pid, tid)
     return _send(process, signal, abi.SI_TKILL, shared=False)
 
 
 def rt_sigqueueinfo(process: Process, pid: int, signal: int, info: int) -> int:
-    """Send a signal to the own process, with a value."""
+    """Send a signal to this process, with a value."""
     told = _told(process, signal, info)
     if pid != process.pid:
         raise Failure(Errno.EPERM if told.code >= 0 or told.code == abi.SI_TKILL else Errno.ESRCH)
@@ -47,7 +48,7 @@ def rt_sigqueueinfo(process: Process, pid: int, signal: int, info: int) -> int:
 
 
 def rt_tgsigqueueinfo(process: Process, pid: int, tid: int, signal: int, info: int) -> int:
-    """Send a signal to the own thread, with a value."""
+    """Send a signal to this thread, with a value."""
     told = _told(process, signal, info)
     _own_thread(process, pid, tid)
     return _send_told(process, told, shared=False)
@@ -70,6 +71,8 @@ def rt_sigaction(process: Process, signal: int, new: int, old: int, size: int) -
         handler, flags, restorer, mask = SIGACTION.unpack(given)
         action = Action(handler, flags & abi.SA_FLAGS, restorer, mask & ~UNBLOCKABLE)
         process.signals.set_action(signal, action)
+        if not process.signals.ignored(signal):
+            process.timers.heard(process, signal)
     if old:
         packed = SIGACTION.pack(before.handler, before.flags, before.restorer, before.mask)
         process.memory.write(old, packed)
@@ -112,7 +115,7 @@ def rt_sigsuspend(process: Process, mask: int, size: int) -> int:
     if size != _SET_SIZE:
         raise Failure(Errno.EINVAL)
     block(process, DOUBLEWORD.unpack(process.memory.read(mask, _SET_SIZE))[0])
-    deadlock("a signal that nobody sends")
+    wait_for_ever(process, _NO_SENDER)
 
 
 def rt_sigtimedwait(process: Process, mask: int, info: int, timeout: int, size: int) -> int:
@@ -120,16 +123,13 @@ def rt_sigtimedwait(process: Process, mask: int, info: int, timeout: int, size: 
     if size != _SET_SIZE:
         raise Failure(Errno.EINVAL)
     among = DOUBLEWORD.unpack(process.memory.read(mask, _SET_SIZE))[0] & ~UNBLOCKABLE
-    limit = process.timespec(timeout) if timeout else None
-    taken = process.signals.take(among)
-    if taken is not None:
-        if info:
-            process.memory.write(info, taken.packed())
-        return taken.signal
-    if limit is None:
-        deadlock("a signal that nobody sends")
-    process.sleep(limit)
-    raise Failure(Errno.EAGAIN)
+    limit = process.uptime + process.timespec(timeout) if timeout else None
+    taken = wait(process, lambda: take(process, among), limit, _NO_SENDER)
+    if taken is None:
+        raise Failure(Errno.EAGAIN)
+    if info:
+        process.memory.write(info, taken.packed())
+    return taken.signal
 
 
 def sigaltstack(process: Process, new: int, old: int) -> int:

@@ -5,38 +5,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.clock import clock_of
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.layout import BILLION, DOUBLEWORD, TIMESPEC, timespec, timeval
+from kvrm.linux.layout import BILLION, DOUBLEWORD, TIMESPEC, TIMEX, timespec, timeval, timex
+from kvrm.linux.waiting import wait_until
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-REAL: Final = frozenset(
-    {abi.CLOCK_REALTIME, abi.CLOCK_REALTIME_COARSE, abi.CLOCK_REALTIME_ALARM, abi.CLOCK_TAI}
-)
-MONOTONIC: Final = frozenset(
-    {
-        abi.CLOCK_MONOTONIC,
-        abi.CLOCK_MONOTONIC_RAW,
-        abi.CLOCK_MONOTONIC_COARSE,
-        abi.CLOCK_BOOTTIME,
-        abi.CLOCK_BOOTTIME_ALARM,
-    }
-)
-CPU: Final = frozenset({abi.CLOCK_PROCESS_CPUTIME_ID, abi.CLOCK_THREAD_CPUTIME_ID})
+_UNSYNCHRONIZED: Final = 5
+_ADJTIME: Final = 0x8000
+_SINGLE_SHOT, _READ_ONLY = 1, 0x2000
+_MILLION: Final = 1_000_000
 
 
 def clock_gettime(process: Process, clock: int, pointer: int) -> int:
     """Read a clock."""
-    process.memory.write(pointer, timespec(_now(process, clock)))
+    process.memory.write(pointer, timespec(clock_of(process, clock).now(process)))
     return 0
 
 
 def clock_getres(process: Process, clock: int, pointer: int) -> int:
     """Resolution of a clock: a nanosecond."""
-    _now(process, clock)
+    clock_of(process, clock).now(process)
     if pointer:
         process.memory.write(pointer, timespec(1))
+    return 0
+
+
+def clock_settime(process: Process, clock: int, pointer: int) -> int:
+    """Set a clock: the guest may not."""
+    error = clock_of(process, clock).set
+    if error is Errno.EPERM or clock < 0:
+        given = process.memory.read(pointer, TIMESPEC.size)
+        if clock == abi.CLOCK_REALTIME:
+            _require_time(given, BILLION)
+    raise Failure(error)
+
+
+def settimeofday(process: Process, pointer: int, zone: int) -> int:
+    """Set the time of day: the guest may not."""
+    if pointer:
+        _require_time(process.memory.read(pointer, TIMESPEC.size), _MILLION)
+    if zone:
+        process.memory.read(zone, 8)
+    if pointer or zone:
+        raise Failure(Errno.EPERM)
     return 0
 
 
@@ -49,19 +63,40 @@ def gettimeofday(process: Process, pointer: int, zone: int) -> int:
     return 0
 
 
+def adjtimex(process: Process, pointer: int) -> int:
+    """How the clock of real time is adjusted: not at all. The guest may not change that."""
+    return clock_adjtime(process, abi.CLOCK_REALTIME, pointer)
+
+
+def clock_adjtime(process: Process, clock: int, pointer: int) -> int:
+    """How a clock is adjusted: not at all. The guest may not change that."""
+    modes = int.from_bytes(process.memory.read(pointer, TIMEX.size)[:4], "little")
+    if error := clock_of(process, clock).adjust:
+        raise Failure(error)
+    if modes & _ADJTIME and not modes & _SINGLE_SHOT:
+        raise Failure(Errno.EINVAL)
+    if modes and not (modes & _ADJTIME and modes & _READ_ONLY):
+        raise Failure(Errno.EPERM)
+    process.memory.write(pointer, timex(modes, process.realtime))
+    return _UNSYNCHRONIZED
+
+
 def nanosleep(process: Process, wanted: int, remaining: int) -> int:
     """Let time pass."""
-    process.sleep(process.timespec(wanted))
+    wait_until(process, process.uptime + process.timespec(wanted), "a sleep")
     return 0
 
 
 def clock_nanosleep(process: Process, clock: int, flags: int, wanted: int, remaining: int) -> int:
     """Let time pass, or until a time of a clock."""
-    now = _now(process, clock)
-    if clock == abi.CLOCK_THREAD_CPUTIME_ID:
-        raise Failure(Errno.EINVAL)
-    duration = process.timespec(wanted)
-    process.sleep(duration - now if flags & abi.TIMER_ABSTIME else duration)
+    kind = clock_of(process, clock)
+    if kind.sleep:
+        raise Failure(kind.sleep)
+    time = process.timespec(wanted)
+    duration = time - kind.now(process) if flags & abi.TIMER_ABSTIME else time
+    if kind.cpu and duration > 0:
+        wait_until(process, None, "processor time, which does not pass while it sleeps")
+    wait_until(process, process.uptime + duration, "a sleep")
     return 0
 
 
@@ -73,30 +108,8 @@ def times(process: Process, buffer: int) -> int:
     return process.uptime * abi.CLOCK_TICKS // BILLION
 
 
-def getitimer(process: Process, which: int, pointer: int) -> int:
-    """Interval timers: none is set."""
-    if which not in (0, 1, 2):
+def _require_time(given: bytes, parts: int) -> None:
+    """EINVAL unless it is a time, with that many parts in a second."""
+    seconds, part = TIMESPEC.unpack(given)
+    if seconds < 0 or not 0 <= part < parts:
         raise Failure(Errno.EINVAL)
-    process.memory.write(pointer, bytes(2 * TIMESPEC.size))
-    return 0
-
-
-def setitimer(process: Process, which: int, new: int, old: int) -> int:
-    """Interval timers: they can be cleared, but need signal handlers to be set."""
-    if which not in (0, 1, 2):
-        raise Failure(Errno.EINVAL)
-    if new and any(process.memory.read(new + TIMESPEC.size, TIMESPEC.size)):
-        raise Failure(Errno.ENOSYS)
-    if old:
-        process.memory.write(old, bytes(2 * TIMESPEC.size))
-    return 0
-
-
-def _now(process: Process, clock: int) -> int:
-    if clock in REAL:
-        return process.realtime
-    if clock in MONOTONIC:
-        return process.uptime
-    if clock in CPU:
-        return process.retired
-    raise Failure(Errno.EINVAL)

@@ -27,7 +27,6 @@ class NodeCopies:
         return self._copies.get(id(node), node)
 
     def directory(self, node: Directory) -> Directory:
-        """The copy of a directory."""
         other = self.of(node)
         assert isinstance(other, Directory)
         return other

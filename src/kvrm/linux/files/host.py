@@ -222,7 +222,6 @@ class Location:
 
     @property
     def name(self) -> bytes:
-        """Last component."""
         return self.parts[-1]
 
     def parent(self) -> Handle:

@@ -5,8 +5,6 @@ Nodes of read-only trees become the guest's own when it changes them: they enter
 `entries` of directories. Nodes of a writable tree never do; their changes go to the host.
 """
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os
@@ -314,7 +312,7 @@ class Directory(Node):
     """A directory: `entries` (None is a name that was removed) over the host directories `lowers`.
 
     `parent` of the root is the root itself. A `sealed` directory takes no new names. `cache` finds nodes of
-    the host that somebody still uses.
+    the host that is still in use.
     """
 
     __slots__ = ("cache", "dead", "entries", "lowers", "name", "parent", "sealed")
@@ -408,7 +406,7 @@ class Directory(Node):
         return directory is other
 
     def remember(self, name: bytes, node: Node) -> None:
-        """Let `lookup` give this very node for as long as somebody uses it."""
+        """Let `lookup` give this very node for as long as it is in use."""
         self.cache[name] = node
 
     def _node(self, name: bytes, st: os.stat_result, found: tuple[Location, ...]) -> Node:

@@ -1,7 +1,5 @@
 """Open file descriptions: what a descriptor refers to, with its offset and status flags."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.locks import Ranges
 from kvrm.linux.files.nodes import Device, Directory, Node
 from kvrm.linux.files.paths import Name
+from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat, dirent
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class OpenFile:
 
     @property
     def waits(self) -> bool:
-        """Whether a read may have to wait for somebody."""
+        """Whether a read may have to wait."""
         return False
 
     @property
@@ -159,6 +158,11 @@ class OpenFile:
 
     def available(self) -> int | None:
         """Bytes that can be read without waiting, or None if there is no such number (FIONREAD)."""
+        return None
+
+    @property
+    def queue(self) -> WaitQueue | None:
+        """Where those wait that are told when `poll` changes; None if it never does."""
         return None
 
     def poll(self, process: Process) -> int:

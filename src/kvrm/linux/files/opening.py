@@ -1,7 +1,5 @@
 """openat: from a path and flags to an open file description."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os

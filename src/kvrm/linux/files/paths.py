@@ -66,7 +66,7 @@ class Credentials(NamedTuple):
     groups: frozenset[int]
 
     def allow(self, status: Stat, want: int) -> bool:
-        """Whether permission bits grant `want` (R_OK | W_OK | X_OK). Root may all but run what nobody may."""
+        """Whether permission bits grant `want` (R_OK | W_OK | X_OK). Root needs one execute bit, to run."""
         if self.uid == 0:
             return not want & abi.X_OK or stat.S_ISDIR(status.mode) or bool(status.mode & 0o111)
         if status.uid == self.uid:

@@ -1,7 +1,5 @@
 """Pipes and FIFOs: buffers of a page each, as in Linux (fs/pipe.c), so that full and empty mean the same."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -15,7 +13,7 @@ from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.paths import Name
 from kvrm.linux.layout import Stat
-from kvrm.linux.outcome import deadlock
+from kvrm.linux.waiting import wait_for_ever
 from kvrm.memory import PAGE
 
 if TYPE_CHECKING:
@@ -182,7 +180,7 @@ class PipeEnd(OpenFile):
         if not self.pipe.buffers and self.pipe.writers:
             if nonblocking:
                 raise Failure(Errno.EAGAIN)
-            deadlock("it reads from an empty pipe that nothing else writes to")
+            wait_for_ever(process, "it reads from an empty pipe that nothing else writes to")
         return bool(self.pipe.buffers)
 
     def write(self, process: Process, data: bytes) -> int:
@@ -195,7 +193,7 @@ class PipeEnd(OpenFile):
             if not done:
                 raise Failure(Errno.EAGAIN)
         elif done < len(data):
-            deadlock("it writes more to a pipe than fits, and nothing else reads from it")
+            wait_for_ever(process, "it writes more to a pipe than fits, and nothing else reads from it")
         pipe.buffers = buffers
         return done
 
@@ -210,7 +208,7 @@ class PipeEnd(OpenFile):
         if self.pipe.full:
             if nonblocking:
                 raise Failure(Errno.EAGAIN)
-            deadlock("it writes to a full pipe that nothing else reads from")
+            wait_for_ever(process, "it writes to a full pipe that nothing else reads from")
 
     def available(self) -> int | None:
         return self.pipe.size
@@ -245,7 +243,7 @@ def open_fifo(process: Process, node: Fifo, flags: int, name: Name | bytes, name
     if named and access == abi.O_WRONLY and not node.pipe.readers:
         if nonblocking:
             raise Failure(Errno.ENXIO)
-        deadlock("it opens a FIFO for writing that nothing else reads from")
+        wait_for_ever(process, "it opens a FIFO for writing that nothing else reads from")
     if named and access == abi.O_RDONLY and not node.pipe.writers and not nonblocking:
-        deadlock("it opens a FIFO for reading that nothing else writes to")
+        wait_for_ever(process, "it opens a FIFO for reading that nothing else writes to")
     return PipeEnd(flags, name, node)

@@ -1,7 +1,5 @@
 """Regular files: of the overlay and of read-only trees, of a writable tree, and of /proc."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """Standard streams."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os
@@ -10,6 +8,8 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
+from kvrm.arguments import shown
+from kvrm.errors import UsageError
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.mounts import PIPE
@@ -52,7 +52,7 @@ class BytesInput(OpenFile):
         return kept
 
     def refill(self, data: bytes) -> None:
-        """Put `data` in the place of what was not read yet."""
+        """Replace what was not read yet by `data`."""
         self._data, self._offset = data, 0
 
     def available(self) -> int | None:
@@ -118,7 +118,7 @@ class HostStream(SeekableFile):
 
     def __init__(self, stream: BinaryIO, fd: int, flags: int) -> None:
         super().__init__(flags, b"/dev/fd/%d" % fd)
-        # Whoever passed the stream may have kept no reference, and the descriptor would close with it.
+        # The caller may have kept no reference to the stream, and the descriptor would close with it.
         self._stream, self._fd = stream, fd
 
     @property
@@ -200,6 +200,10 @@ def output_stream(sink: BinaryIO | Closed | None, number: int) -> OpenFile | Non
 
 
 def _stream(stream: BinaryIO, flags: int, number: int) -> OpenFile:
+    name, method = ("stdin", "read") if flags == abi.O_RDONLY else (("stdout", "stderr")[number - 1], "write")
+    if not hasattr(stream, method):
+        kinds = "bytes, a binary file" if method == "read" else "a binary file"
+        raise UsageError(f"{name} is {shown(stream)}; it takes {kinds}, kvrm.CLOSED or None")
     try:
         fd = stream.fileno()
     except (AttributeError, OSError):

@@ -1,7 +1,5 @@
 """The few files of /dev and /proc that programs look at."""
 
-# ruff: noqa: D102 - methods that override are documented where they are first defined
-
 from __future__ import annotations
 
 import os

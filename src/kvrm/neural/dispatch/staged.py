@@ -86,6 +86,7 @@ def _row(e: Emitter, weights: ir.Value, word: ir.Value, i: int) -> ir.Value:
 
 def _parameter(e: Emitter, weights: ir.Value, offset: ir.Value | int) -> ir.Value:
     value = e.load_at(weights, offset, F32)
+    # weights never change: loads of them need no order among stores, and may leave loops
     value.set_metadata("invariant.load", e.module.add_metadata([]))
     return value
 

@@ -21,7 +21,7 @@ from kvrm.neural.weights import Floats
 
 BATCH = 2048
 POOL = 1 << 14
-"""At least so many cells are those that three quarters of a batch come from: the ones with the least lead."""
+"""Three quarters of a batch come from the cells with the least lead, at least this many."""
 EASY = 3.0
 """A lead with which a cell leaves the pool."""
 LEAD = 2.0

@@ -1,1 +1,1 @@
-"""Loops: finding them, proposing what they do, checking it exactly, and skipping their turns."""
+"""Loops: finding them, proposing what they do, checking it exactly, and skipping their iterations."""

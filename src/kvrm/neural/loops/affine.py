@@ -1,4 +1,4 @@
-"""Which registers a loop keeps, which go in equal steps, and what sums of them do from turn to turn."""
+"""Which registers a loop keeps, which go in equal steps, and how sums of them change in each iteration."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from kvrm.machine.state import V_OFFSET
 from kvrm.neural.loops.exits import Interval
+from kvrm.neural.loops.iteration import Iteration, Unsuitable
 from kvrm.neural.loops.symbols import Atom, Sum, Sums, Value, atoms_of
-from kvrm.neural.loops.turn import Turn, Unsuitable
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A register that goes on by `step` in each turn, modulo 2^`width`, zeros above; step has that width."""
+    """A register that advances by `step` an iteration, modulo 2^`width`, zeros above; step has that width."""
 
     step: Value
     width: int
@@ -21,14 +21,14 @@ class Progress:
 
 @dataclass(slots=True)
 class Affine:
-    """The registers of a turn, by slot.
+    """The registers of an iteration, by slot.
 
     `kept` of general and SIMD registers are those that do not change, as are all that are in none of these.
     `moving` go in equal steps. `others` are written and neither. `guards` collects, as sums are asked about,
     where 32-bit counters must not wrap: they stay affine only within.
     """
 
-    turn: Turn
+    iteration: Iteration
     moving: dict[int, Progress] = field(default_factory=dict)
     others: set[int] = field(default_factory=set)
     other_vectors: set[int] = field(default_factory=set)
@@ -36,8 +36,7 @@ class Affine:
 
     @property
     def sums(self) -> Sums:
-        """The stage."""
-        return self.turn.sums
+        return self.iteration.sums
 
     def kept(self, value: Value) -> bool:
         """Whether a value is made of registers that do not change, and nothing else."""
@@ -51,7 +50,7 @@ class Affine:
         return atom.kind in ("slice", "zext", "sext")
 
     def rate(self, value: Value, width: int) -> Value:
-        """By how much a sum grows in each turn, modulo 2^`width`. Raises Unsuitable."""
+        """By how much a sum grows in each iteration, modulo 2^`width`. Raises Unsuitable."""
         if isinstance(value, int):
             return 0
         total: Value = 0
@@ -101,12 +100,16 @@ class Affine:
         return signed & (1 << width) - 1
 
 
-def affine_of(turn: Turn) -> Affine:
-    """Sort the registers of a turn."""
-    s, found = turn.sums, Affine(turn)
-    written = {slot: value for slot, value in turn.x.items() if value is not s.of(s.new("x", 64, (), slot))}
+def affine_of(iteration: Iteration) -> Affine:
+    """Sort the registers of an iteration."""
+    s, found = iteration.sums, Affine(iteration)
+    written = {
+        slot: value for slot, value in iteration.x.items() if value is not s.of(s.new("x", 64, (), slot))
+    }
     found.others |= written.keys()
-    found.other_vectors |= {i for i, value in turn.v.items() if value is not s.of(s.new("v", 128, (), i))}
+    found.other_vectors |= {
+        i for i, value in iteration.v.items() if value is not s.of(s.new("v", 128, (), i))
+    }
     for slot, value in written.items():
         own = s.new("x", 64, (), slot)
         if (progress := _progress(found, own, value)) is not None:

@@ -1,8 +1,9 @@
 """The loop analyser: what a loop does, exactly, or why that is not understood.
 
-A loop is accepted if the state at its head after any number of turns is a closed form, or the result of one
-bulk operation on memory, of the state that it was entered with. Registers that a turn writes before anything
-reads them need no form: whoever skips turns leaves the last one to plain execution, which makes them again.
+A loop is accepted if the state at its head after any number of iterations is a closed form, or the result of
+one bulk operation on memory, of the state that it was entered with. Registers that an iteration writes before
+anything reads them need no form: the last one is left to plain execution, which makes
+them again.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from kvrm.isa.features import CORTEX_A76
 from kvrm.neural.loops.affine import affine_of, bases_of, form_of, vector_offset
 from kvrm.neural.loops.effects import Copy, Fold, Piece, Search, copy_of, folds_of, pieces_of, search_of
 from kvrm.neural.loops.exits import Comparison, Interval, comparison_of, flipped, interval_of
+from kvrm.neural.loops.iteration import Iteration, Unsuitable, iteration_of
 from kvrm.neural.loops.streams import Place, Stream, streams_of
 from kvrm.neural.loops.structure import Bound, Effect, Structure
 from kvrm.neural.loops.symbols import Value
-from kvrm.neural.loops.turn import Turn, Unsuitable, turn_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Loop:
     """A loop that is understood.
 
     `exit` is an interval and how its distance changes, None for searches; `guards` are intervals that all
-    turns must stay in, with their steps; `moving` has (slot, width, step) of registers. `fills`, `copy`,
+    iterations must stay in, with their steps; `moving` has (slot, width, step) of registers. `fills`, `copy`,
     `folds` and `search` are the effect.
     """
 
@@ -52,30 +53,30 @@ class Loop:
 
 def analyse(words: Sequence[int], pc: int, features: frozenset[str] = CORTEX_A76) -> Loop:
     """What the loop with this body does. Raises Unsuitable, whose message says why none of that is known."""
-    return _Analysis(turn_of(words, pc, features)).loop()
+    return _Analysis(iteration_of(words, pc, features)).loop()
 
 
 class _Analysis:
-    def __init__(self, turn: Turn) -> None:
-        self.turn, self.affine = turn, affine_of(turn)
-        self.streams, self.places = streams_of(turn.accesses, self.affine)
-        self.stores = [i for i, access in enumerate(turn.accesses) if access.store]
+    def __init__(self, iteration: Iteration) -> None:
+        self.iteration, self.affine = iteration, affine_of(iteration)
+        self.streams, self.places = streams_of(iteration.accesses, self.affine)
+        self.stores = [i for i, access in enumerate(iteration.accesses) if access.store]
 
     def loop(self) -> Loop:
         """The loop, with the one effect that it has."""
-        turn = self.turn
-        comparison = comparison_of(turn.sums, turn.condition)
+        iteration = self.iteration
+        comparison = comparison_of(iteration.sums, iteration.condition)
         fixed = self.affine.kept(comparison.left)
-        interval = interval_of(turn.sums, flipped(comparison) if fixed else comparison)
+        interval = interval_of(iteration.sums, flipped(comparison) if fixed else comparison)
         if interval.width > 64:
             raise Unsuitable("a comparison of more than 64 bits")
-        loads = any(kind == "load" for kind, _ in bases_of([turn.condition]))
+        loads = any(kind == "load" for kind, _ in bases_of([iteration.condition]))
         folds = self._folds()
         if (bool(folds), bool(self.stores), loads).count(True) > 1:
             raise Unsuitable("several effects at once")
         loop = Loop(
             self._structure(comparison, interval, Effect.PURE),
-            tuple(turn.words),
+            tuple(iteration.words),
             None if loads else (interval, self._rate_of(interval)),
             [],
             [(slot, p.width, p.step) for slot, p in sorted(self.affine.moving.items())],
@@ -85,8 +86,8 @@ class _Analysis:
         if folds:
             loop.folds = [(fold, self._place(fold.loaded.access, fold.loaded.low)) for fold in folds]
         elif loads:
-            search = search_of(turn.sums, self.affine, interval)
-            if len(turn.accesses) > 1 or turn.accesses[0].size != search.loaded.size:
+            search = search_of(iteration.sums, self.affine, interval)
+            if len(iteration.accesses) > 1 or iteration.accesses[0].size != search.loaded.size:
                 raise Unsuitable("a search that loads more than it looks at")
             loop.search = search, self._place(search.loaded.access, search.loaded.low)
         elif self.stores:
@@ -102,11 +103,11 @@ class _Analysis:
 
     # -- effects ---------------------------------------------------------------------------------------------
     def _store(self, loop: Loop) -> Effect:
-        moving = {("load", i) for i, access in enumerate(self.turn.accesses) if not access.store}
+        moving = {("load", i) for i, access in enumerate(self.iteration.accesses) if not access.store}
         moving |= {("x", slot) for slot in self.affine.others}
         moving |= {("v", number) for number in self.affine.other_vectors}
-        if any(bases_of([self.turn.accesses[i].value]) & moving for i in self.stores):
-            loop.copy = copy_of(self.turn, self.affine, self.places, self.streams)
+        if any(bases_of([self.iteration.accesses[i].value]) & moving for i in self.stores):
+            loop.copy = copy_of(self.iteration, self.affine, self.places, self.streams)
             self._look_back(loop.copy)
             return Effect.COPY
         for i in self.stores:
@@ -114,17 +115,17 @@ class _Analysis:
             if self.streams[place.stream].step == 0:
                 self._require_steady()
                 continue
-            pieces = tuple(pieces_of(self.turn, self.affine, i))
-            loop.fills.append(Fill(place, self.turn.accesses[i].size, pieces))
+            pieces = tuple(pieces_of(self.iteration, self.affine, i))
+            loop.fills.append(Fill(place, self.iteration.accesses[i].size, pieces))
         return Effect.FILL
 
     def _require_steady(self) -> None:
-        """Stores to one place: only the last matters, but a load would have to see the one before it."""
-        if len(self.stores) < len(self.turn.accesses):
+        """Stores to one address: only the last matters, but a load would have to see the one before it."""
+        if len(self.stores) < len(self.iteration.accesses):
             raise Unsuitable("loads beside stores to one place")
 
     def _look_back(self, copy: Copy) -> None:
-        """What registers hold was loaded by the turn before the first: that must be readable."""
+        """What registers hold was loaded by the iteration before the first: that must be readable."""
         if copy.held:
             stream = self.streams[copy.source]
             self.streams[copy.source] = replace(stream, before=copy.block)
@@ -132,7 +133,7 @@ class _Analysis:
     def _folds(self) -> list[Fold]:
         found: list[Fold] = []
         for slot in sorted(self.affine.others):
-            found += folds_of(self.turn, self.affine, slot)
+            found += folds_of(self.iteration, self.affine, slot)
         return found
 
     # -- what must hold of registers -------------------------------------------------------------------------
@@ -146,16 +147,20 @@ class _Analysis:
         return step
 
     def _require_maintained(self, loop: Loop) -> None:
-        """Whatever a turn reads of the one before must be known at the head of any turn."""
-        turn, affine = self.turn, self.affine
+        """Whatever an iteration reads of the one before must be known at the head of any iteration."""
+        iteration, affine = self.iteration, self.affine
         read = bases_of(
-            [turn.condition, *(a.address for a in turn.accesses), *(a.value for a in turn.accesses)]
+            [
+                iteration.condition,
+                *(a.address for a in iteration.accesses),
+                *(a.value for a in iteration.accesses),
+            ]
         )
-        read |= bases_of([*turn.x.values(), *turn.v.values()])
-        flags = [f for i, f in enumerate(turn.flags) if bases_of([f]) != {("flag", i)}]
+        read |= bases_of([*iteration.x.values(), *iteration.v.values()])
+        flags = [f for i, f in enumerate(iteration.flags) if bases_of([f]) != {("flag", i)}]
         read |= bases_of(flags)
         if any(kind == "flag" for kind, _ in read):
-            raise Unsuitable("flags of the turn before are read")
+            raise Unsuitable("flags of the iteration before are read")
         folded = {fold.slot for fold, _ in loop.folds}
         held = {h.offset for h in loop.copy.held} if loop.copy else set()
         for kind, number in read:
@@ -193,8 +198,8 @@ class _Analysis:
             return set().union(*sides)
         if counter is None:
             return self._fixed(c.left)
-        s = self.turn.sums
-        values = self.turn.x[counter], s.of(s.new("x", 64, (), counter))
+        s = self.iteration.sums
+        values = self.iteration.x[counter], s.of(s.new("x", 64, (), counter))
         rests = [s.add(c.width, c.left, s.trunc(c.width, value), way) for value in values for way in (1, -1)]
         left = [self._fixed(rest) for rest in rests if not self._counts(rest, counter)]
         return min(left, key=len, default=self._fixed(c.left))
@@ -211,7 +216,7 @@ class _Analysis:
             return False
         if counter is None:
             return isinstance(c.left, int) or not c.left.const
-        s = self.turn.sums
-        after = s.trunc(c.width, self.turn.x[counter])
+        s = self.iteration.sums
+        after = s.trunc(c.width, self.iteration.x[counter])
         before = s.slice(s.new("x", 64, (), counter), 0, c.width)
         return c.left in (after, before)

@@ -1,4 +1,4 @@
-"""The effects of many turns at once: fills, copies, reductions and searches, on any target."""
+"""The effects of many iterations at once: fills, copies, reductions and searches, on any target."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOST_SEARCHED = 1 << 20
 
 
 class Bulk:
-    """Functions `(state, site, turns)` that have the effect of at most so many turns, and say of how many.
+    """Functions `(state, site, iterations)` that have the effect of at most that many, and say of how many.
 
     Where that is 0 nothing has happened. Streams have their addresses and steps, and are permitted for all
-    these turns and one more; a search looks at permissions itself.
+    these iterations and one more; a search checks permissions itself.
     """
 
     def __init__(self, module: ir.Module, code: type[Code], form: ir.Function) -> None:
@@ -35,12 +35,12 @@ class Bulk:
             Effect.SEARCH: self._search(),
         }
 
-    def emit(self, k: Code, state: ir.Value, site: ir.Value, turns: ir.Value) -> ir.Value:
+    def emit(self, k: Code, state: ir.Value, site: ir.Value, iterations: ir.Value) -> ir.Value:
         """Call the one of the site's effect."""
-        done = k.variable(turns)
+        done = k.variable(iterations)
         for effect, function in self._functions.items():
             with k.e.if_then(k.test("==", k.word(site, plan.EFFECT), effect)):
-                done.set(k.e.call(function, [state, site, turns]))
+                done.set(k.e.call(function, [state, site, iterations]))
         return done.get()
 
     def _code(self, name: str, *more: ir.Type) -> Code:
@@ -64,10 +64,10 @@ class Bulk:
     # -- fills -----------------------------------------------------------------------------------------------
     def _fill(self) -> ir.Function:
         k = self._code("fill")
-        state, site, turns = k.fn.args
+        state, site, iterations = k.fn.args
         e = k.e
         with k.rows(site, plan.PAIRS, plan.PAIR_ROW) as row:
-            one, other = (self._span(k, e.at(site, k.word(row, WORD * i)), turns) for i in range(2))
+            one, other = (self._span(k, e.at(site, k.word(row, WORD * i)), iterations) for i in range(2))
             meet = e.and_(k.test("<", one[0], other[1]), k.test("<", other[0], one[1]))
             k.ret_if(meet, 0)
         with k.rows(site, plan.PARTS, plan.FILL_ROW) as row:
@@ -78,7 +78,7 @@ class Bulk:
         def stores() -> Iterator[Span]:
             with k.rows(site, plan.PARTS, plan.FILL_ROW) as row:
                 place, step = self._begin(k, site, row)
-                yield Span(place, step, k.word(row, 2 * WORD), turns)
+                yield Span(place, step, k.word(row, 2 * WORD), iterations)
 
         self._claim(k, state, stores)
         with k.rows(site, plan.MORE, plan.GATHER_ROW) as row:
@@ -86,10 +86,10 @@ class Bulk:
             k.move(e.at(site, to), k.register(state, offset), size)
         period = k.word(site, plan.PERIOD)
         with e.if_then(k.test("!=", period, 0)):
-            k.ret(e.call(self._pattern(), [state, site, turns]))
+            k.ret(e.call(self._pattern(), [state, site, iterations]))
         with k.rows(site, plan.PARTS, plan.FILL_ROW) as row:
-            e.call(self._strided(), [state, site, turns, row])
-        k.ret(turns)
+            e.call(self._strided(), [state, site, iterations, row])
+        k.ret(iterations)
         return k.fn
 
     def _begin(self, k: Code, site: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -98,53 +98,53 @@ class Bulk:
         place = k.e.add(k.word(stream, plan.STREAM_ADDRESS), k.word(row, WORD))
         return place, k.word(stream, plan.STREAM_STEP)
 
-    def _span(self, k: Code, stream: ir.Value, turns: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The first byte of a stream in turns 0 to `turns`, and the one behind the last."""
+    def _span(self, k: Code, stream: ir.Value, iterations: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The first byte of a stream in iterations 0 to `iterations`, and the one after the last."""
         e = k.e
         address, step = k.word(stream, plan.STREAM_ADDRESS), k.word(stream, plan.STREAM_STEP)
-        travel = e.mul(turns, step)
+        travel = e.mul(iterations, step)
         low = e.select(k.negative(step), e.add(address, travel), address)
         high = e.select(k.negative(step), address, e.add(address, travel))
         return low, e.add(high, k.word(stream, 2 * WORD))
 
     def _pattern(self) -> ir.Function:
-        """Bytes that repeat, without gaps: what a turn stores is spread over two periods first."""
+        """Bytes that repeat, without gaps: what an iteration stores is spread over two periods first."""
         k = self._code("pattern")
-        state, site, turns = k.fn.args
+        state, site, iterations = k.fn.args
         e = k.e
         period, buffer = k.word(site, plan.PERIOD), e.at(site, k.word(site, plan.BUFFER))
         stream = e.at(site, k.word(e.at(site, k.word(site, plan.PARTS)), 0))
         address, step = k.word(stream, plan.STREAM_ADDRESS), k.word(stream, plan.STREAM_STEP)
-        turn = k.distance(step)
-        spread = k.variable(turn)
+        iteration = k.distance(step)
+        spread = k.variable(iteration)
         with k.loop(lambda: k.test("<", spread.get(), e.add(period, period))):
-            k.move(e.at(buffer, spread.get()), buffer, turn)
-            spread.set(e.add(spread.get(), turn))
-        back = e.mul(e.sub(turns, c(1)), turn)
+            k.move(e.at(buffer, spread.get()), buffer, iteration)
+            spread.set(e.add(spread.get(), iteration))
+        back = e.mul(e.sub(iterations, c(1)), iteration)
         start = e.select(k.negative(step), e.sub(address, back), address)
-        end = e.add(start, e.mul(turns, turn))
+        end = e.add(start, e.mul(iterations, iteration))
         place = k.variable(start)
         with k.loop(lambda: k.test("<", place.get(), end)):
             size = k.least(k.room(place.get()), e.sub(end, place.get()))
             source = k.local(buffer), e.urem(e.sub(place.get(), start), period)
             k.tile((k.page(state, place.get()), k.within(place.get())), size, source, period)
             place.set(e.add(place.get(), size))
-        k.ret(turns)
+        k.ret(iterations)
         return k.fn
 
     def _strided(self) -> ir.Function:
-        """One store, turn by turn."""
+        """One store, iteration by iteration."""
         k = self._code("strided", PTR)
-        state, site, turns, row = k.fn.args
+        state, site, iterations, row = k.fn.args
         e = k.e
         size, source = k.word(row, 2 * WORD), e.at(site, k.word(row, 3 * WORD))
         place, step = self._begin(k, site, row)
         for bits in (8, 16, 32, 64, 128):
             with e.if_then(k.test("==", size, bits // 8)):
                 value = e.load_at(source, 0, ir.IntType(bits), align=min(bits // 8, WORD))
-                self._store_each(k, state, Span(place, step, size, turns), source, value)
+                self._store_each(k, state, Span(place, step, size, iterations), source, value)
                 k.ret(0)
-        with e.repeat(turns) as i:
+        with e.repeat(iterations) as i:
             k.scattered(state, e.add(place, e.mul(i, step)), source, size)
         k.ret(0)
         return k.fn
@@ -168,7 +168,7 @@ class Bulk:
     # -- copies ----------------------------------------------------------------------------------------------
     def _copy(self) -> ir.Function:
         k = self._code("copy")
-        state, site, turns = k.fn.args
+        state, site, iterations = k.fn.args
         e = k.e
         row = e.at(site, k.word(site, plan.PARTS))
         source, target = (e.at(site, k.word(row, WORD * i)) for i in range(2))
@@ -177,7 +177,7 @@ class Bulk:
         k.ret_if(e.not_(self._all_held(k, state, site, base)), 0)
         a = e.add(base, k.word(row, 2 * WORD))
         b = k.word(target, plan.STREAM_ADDRESS)
-        size, backwards = e.mul(turns, block), k.negative(step)
+        size, backwards = e.mul(iterations, block), k.negative(step)
         low = [e.select(backwards, e.sub(x, e.sub(size, block)), x) for x in (a, b)]
         reach = e.add(size, block)
         first = e.select(backwards, e.sub(low[0], block), low[0])
@@ -188,7 +188,7 @@ class Bulk:
 
         @contextmanager
         def stores() -> Iterator[Span]:
-            yield Span(b, step, block, turns)
+            yield Span(b, step, block, iterations)
 
         self._claim(k, state, stores)
         with e.if_else(backwards) as (then, otherwise):
@@ -196,15 +196,15 @@ class Bulk:
                 self._move_down(k, state, e.add(low[0], size), e.add(low[1], size), size)
             with otherwise:
                 self._move_up(k, state, low[0], low[1], size)
-        travelled = e.add(base, e.mul(turns, step))
+        travelled = e.add(base, e.mul(iterations, step))
         with k.rows(site, plan.MORE, plan.HELD_ROW) as held:
             place, whole, size, apart = (k.word(held, WORD * i) for i in range(4))
             self._hold(k, state, k.register(state, place), whole, e.add(travelled, apart), size)
-        k.ret(turns)
+        k.ret(iterations)
         return k.fn
 
     def _all_held(self, k: Code, state: ir.Value, site: ir.Value, base: ir.Value) -> ir.Value:
-        """Whether registers hold what the turn before would have loaded."""
+        """Whether registers hold what the iteration before would have loaded."""
         e, same = k.e, k.variable(1)
         buffer = e.at(site, k.word(site, plan.BUFFER))
         with k.rows(site, plan.MORE, plan.HELD_ROW) as row:
@@ -255,23 +255,23 @@ class Bulk:
     # -- reductions ------------------------------------------------------------------------------------------
     def _reduction(self) -> ir.Function:
         k = self._code("reduction")
-        state, site, turns = k.fn.args
+        state, site, iterations = k.fn.args
         e = k.e
         fold = self._fold()
         with k.rows(site, plan.PARTS, plan.FOLD_ROW) as row:
-            e.call(fold, [state, site, turns, row])
-        k.ret(turns)
+            e.call(fold, [state, site, iterations, row])
+        k.ret(iterations)
         return k.fn
 
     def _fold(self) -> ir.Function:
-        """One register takes in one load of each turn, page by page."""
+        """One register takes in one load of each iteration, page by page."""
         k = self._code("fold", PTR)
-        state, site, turns, row = k.fn.args
+        state, site, iterations, row = k.fn.args
         e = k.e
         first, step = self._begin(k, site, row)
         size, kind = k.word(row, 2 * WORD), k.word(row, 3 * WORD)
         place, total = k.variable(first), k.variable(k.word(row, 4 * WORD))
-        left = k.variable(turns)
+        left = k.variable(iterations)
         buffer = e.at(site, k.word(site, plan.BUFFER))
         with k.loop(lambda: k.test("!=", left.get(), 0)):
             here = k.least(left.get(), self._here(k, place.get(), step, size))
@@ -320,9 +320,9 @@ class Bulk:
 
     # -- searches --------------------------------------------------------------------------------------------
     def _search(self) -> ir.Function:
-        """Turns for which the loaded value stays in the interval; one less where a page is not permitted."""
+        """Iterations whose loaded value stays in the interval; one less where a page is not permitted."""
         k = self._code("search")
-        state, site, turns = k.fn.args
+        state, site, iterations = k.fn.args
         e = k.e
         row = e.at(site, k.word(site, plan.PARTS))
         stream = e.at(site, k.word(row, 0))
@@ -337,8 +337,8 @@ class Bulk:
         k.ret_if(empty, 0)
         asked, wanted = k.word(stream, 3 * WORD), k.word(stream, 4 * WORD)
         done, new = k.variable(0), k.variable(0)
-        with k.loop(lambda: k.test("<", done.get(), turns)):
-            here = k.least(e.sub(turns, done.get()), self._here(k, place.get(), step, size))
+        with k.loop(lambda: k.test("<", done.get(), iterations)):
+            here = k.least(e.sub(iterations, done.get()), self._here(k, place.get(), step, size))
             missing = e.or_(k.outside(place.get()), k.test("==", here, 0))
             k.ret_if(missing, self._but_one(k, done.get()))
             refused = k.refused(state, place.get(), asked, wanted, new)

@@ -1,7 +1,7 @@
-"""Skipping turns on a GPU: the function that the kernel runs in place of the handler of a loop's head.
+"""Skipping iterations on a GPU: the function that replaces the handler of a loop's head in the kernel.
 
 Sites are words that all lanes read (`kvrm.neural.loops.plan`). A lane copies one to memory of its own, has
-turns skipped, and goes on with plain execution in a second copy of the page's slots.
+iterations skipped, and goes on with plain execution in a second copy of the page's slots.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class DeviceCode(Code):
         known = self.fn.module.globals.get(f"loops_{name}")
         if known is None:
             k = DeviceCode(self.fn.module, f"loops_{name}", [a.type for a in arguments])
-            k.fn.attributes.add("noinline")
+            k.fn.attributes.add("noinline")  # several effects call it: one copy for all
             build(k)
             known = k.fn
         return self.e.call(known, arguments)
@@ -160,7 +160,7 @@ class DeviceCode(Code):
         return [e.or_(e.lshr(low, shift), e.shl(e.shl(high, c(1)), back)) for low, high in pairs]
 
     def _places(self, page: ir.Value, offset: ir.Value, count: int) -> list[ir.Value]:
-        """The generic addresses of the word that a byte is in, and of those behind it."""
+        """The generic addresses of the word that a byte is in, and of those after it."""
         e = self.e
         stride = e.select(e.trunc(page, I1), c(OWN_STRIDE), c(WORD))
         first = self._at(page, e.and_(offset, c(-WORD)))
@@ -249,7 +249,7 @@ Part = tuple[int, ir.Value, ir.Value]
 
 
 def _parts(k: DeviceCode, offset: ir.Value, size: ir.Value, blocks: ir.Value) -> tuple[Part, ...]:
-    """A range cut up: bytes up to a whole word, at most so many blocks, whole words, and bytes again."""
+    """A range cut up: bytes up to a whole word, at most that many blocks, whole words, bytes again."""
     e = k.e
     head = k.least(e.and_(e.sub(c(0), offset), c(WORD - 1)), size)
     end = e.add(head, e.and_(e.sub(size, head), c(-WORD)))
@@ -340,10 +340,11 @@ def _find(k: DeviceCode) -> None:
 
 # -- the kernel's handler ------------------------------------------------------------------------------------
 def emit(module: Module) -> ir.Function:
-    """`skip_turns`, a handler whose first operand is the number of a site."""
+    """`skip_iterations`, a handler whose first operand is the number of a site."""
     skipped = skip.build(module, DeviceCode)
+    # large and rare: in the kernel's loop they would cost all handlers registers and instruction cache
     skipped.attributes.add("noinline")
-    f = DeviceFunction(module, "skip_turns")
+    f = DeviceFunction(module, "skip_iterations")
     f.fn.attributes.add("noinline")
     e = f.e
     params = pointer(e, f.parameters())
@@ -354,10 +355,10 @@ def emit(module: Module) -> ir.Function:
         pairs = [e.load_at(site, at, ir.VectorType(I64, 2), align=16) for at in places]
         for pair, at in zip(pairs, places, strict=True):
             e.store_at(pair, mine, at, align=16)
-    turns = e.call(skipped, [e.addrspacecast(f.registers, PTR), mine, f.budget])
-    any_ = e.zext(e.icmp_unsigned("!=", turns, c(0)), I64)
-    for place, by in ((plan.ENTRIES, c(1)), (plan.SKIPS, any_), (plan.TURNS, turns)):
+    iterations = e.call(skipped, [e.addrspacecast(f.registers, PTR), mine, f.budget])
+    any_ = e.zext(e.icmp_unsigned("!=", iterations, c(0)), I64)
+    for place, by in ((plan.ENTRIES, c(1)), (plan.SKIPS, any_), (plan.ITERATIONS, iterations)):
         e.atomic_rmw("add", e.at(site, place), by, "monotonic")
-    spent = e.mul(turns, e.load_at(mine, plan.COST, I64))
+    spent = e.mul(iterations, e.load_at(mine, plan.COST, I64))
     f._return(e.load_at(mine, plan.HEAD, I64), e.sub(f.budget, spent))
     return f.fn

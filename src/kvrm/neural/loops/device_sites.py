@@ -32,7 +32,7 @@ class Source(Protocol):
 class DeviceSites:
     """The loops that are skipped in the code of `source`.
 
-    `least` is the fewest turns that are skipped at once; by default, those that are worth it.
+    `least` is the fewest iterations that are skipped at once; by default, those that are worth it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class DeviceSites:
 
     @staticmethod
     def emit(module: Module) -> ir.Function:
-        """The kernel's function that skips turns."""
+        """The kernel's function that skips iterations."""
         return emit(module)
 
     def _total(self) -> int:
@@ -62,7 +62,7 @@ class DeviceSites:
             return self._before
         self._code.use_device()
         rows = self._code.skipped.words()
-        return self._before + int((rows[:, plan.TURNS // WORD] * rows[:, plan.COST // WORD]).sum())
+        return self._before + int((rows[:, plan.ITERATIONS // WORD] * rows[:, plan.COST // WORD]).sum())
 
     def end(self) -> None:
         """Keep nothing on the device; what was skipped still counts."""
@@ -118,10 +118,10 @@ class DeviceSites:
         assert self._code is not None and self._code.skipped is not None
         skipped = self._code.skipped
         for site, row in zip(skipped.sites, skipped.words().tolist(), strict=True):
-            entries, turns = row[plan.ENTRIES // WORD], row[plan.TURNS // WORD]
-            spared = (turns - site.turns) * row[plan.COST // WORD]
+            entries, iterations = row[plan.ENTRIES // WORD], row[plan.ITERATIONS // WORD]
+            spared = (iterations - site.iterations) * row[plan.COST // WORD]
             pays = spared >= (entries - site.entries) * plan.LOOK
-            site.entries, site.turns = entries, turns
+            site.entries, site.iterations = entries, iterations
             site.rest = max(site.rest - 1, 0) if pays else REST
         skipped.place()
 

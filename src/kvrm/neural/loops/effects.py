@@ -1,4 +1,4 @@
-"""What a turn does to memory and to registers that are not affine: fills, copies, reductions, searches."""
+"""What an iteration does to memory and non-affine registers: fills, copies, reductions, searches."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from enum import IntEnum
 
 from kvrm.neural.loops.affine import Affine, vector_offset
 from kvrm.neural.loops.exits import Interval
+from kvrm.neural.loops.iteration import Iteration, Unsuitable
 from kvrm.neural.loops.streams import Place, Stream
 from kvrm.neural.loops.symbols import Atom, Sum, Sums, Value, possible
-from kvrm.neural.loops.turn import Turn, Unsuitable
 
 
 class Operation(IntEnum):
@@ -37,8 +37,8 @@ class Loaded:
 class Piece:
     """`size` bytes of a stored value, from its byte `at` on.
 
-    They come from the state, at `offset`; from a load of this turn (`lag` 0) or the turn before (1), then
-    with what register that one left (`offset`, and its `whole` bytes); or are the number `const`.
+    They come from the state, at `offset`; from a load of this iteration (`lag` 0) or the iteration before
+    (1), then with what register that one left (`offset`, and its `whole` bytes); or are the number `const`.
     """
 
     at: int
@@ -63,7 +63,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A register that holds what the turn before loaded: `whole` bytes at `offset` of the state.
+    """A register that holds what the iteration before loaded: `whole` bytes at `offset` of the state.
 
     It is zero but for `size` bytes, those `apart` bytes after the address of the stream.
     """
@@ -78,8 +78,9 @@ class Held:
 class Copy:
     """Bytes of one stream go to another: those `source_offset` after its address to those at the other's.
 
-    `block` bytes a turn, without gaps. `ascending` and `descending` say in which order a turn stores them:
-    where it goes that way from turn to turn too, a target that is behind the source may overlap it.
+    `block` bytes an iteration, without gaps. `ascending` and `descending` say in which order an iteration
+    stores them: where it goes that way from iteration to iteration too, a target above the source
+    may overlap it.
     """
 
     source: int
@@ -93,7 +94,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Another turn follows while `times` * the loaded value + `rest` is in the interval; `times` is 1, -1."""
+    """Another iteration follows while `times` (1 or -1) * loaded value + `rest` is in the interval."""
 
     loaded: Loaded
     times: int
@@ -103,7 +104,7 @@ class Search:
 
 # -- loaded values -------------------------------------------------------------------------------------------
 def loaded_of(atom: Atom) -> Loaded | None:
-    """The load behind an atom, whole or in part, extended or not."""
+    """The load that an atom comes from, whole or in part, extended or not."""
     inner, is_signed = atom, False
     if atom.kind in ("zext", "sext"):
         whole = atom.args[0]
@@ -124,15 +125,15 @@ def _one_load(value: Value) -> Loaded | None:
 
 
 # -- stored values -------------------------------------------------------------------------------------------
-def pieces_of(turn: Turn, affine: Affine, access: int) -> list[Piece]:
+def pieces_of(iteration: Iteration, affine: Affine, access: int) -> list[Piece]:
     """The pieces of a stored value, in order and without gaps. Raises Unsuitable."""
-    stored = turn.accesses[access]
+    stored = iteration.accesses[access]
     value, size = stored.value, stored.size
     if isinstance(value, int):
         return [Piece(0, size, const=value)]
     if possible(value) == (1 << 8 * size) - 1 and value.const:
         raise Unsuitable("a computed value is stored")
-    found = sorted(_parts(turn, affine, value), key=lambda p: p.at)
+    found = sorted(_parts(iteration, affine, value), key=lambda p: p.at)
     at, out = 0, []
     for piece in [*found, Piece(size, 0)]:
         if piece.at < at:
@@ -144,17 +145,17 @@ def pieces_of(turn: Turn, affine: Affine, access: int) -> list[Piece]:
     return [piece for piece in out if piece.size]
 
 
-def _parts(turn: Turn, affine: Affine, value: Sum) -> Iterator[Piece]:
+def _parts(iteration: Iteration, affine: Affine, value: Sum) -> Iterator[Piece]:
     for atom, times in value.terms:
         while times:
             shift = (times & -times).bit_length() - 1
             times &= times - 1
             if shift % 8:
                 raise Unsuitable("a computed value is stored")
-            yield _part(turn, affine, atom, shift // 8)
+            yield _part(iteration, affine, atom, shift // 8)
 
 
-def _part(turn: Turn, affine: Affine, atom: Atom, at: int) -> Piece:
+def _part(iteration: Iteration, affine: Affine, atom: Atom, at: int) -> Piece:
     if (loaded := loaded_of(atom)) is not None and not loaded.signed:
         return Piece(at, loaded.size, load=loaded)
     inner = atom
@@ -169,7 +170,7 @@ def _part(turn: Turn, affine: Affine, atom: Atom, at: int) -> Piece:
     number, vector = inner.detail, inner.kind == "v"
     offset = vector_offset(number) if vector else 8 * number
     if number in (affine.other_vectors if vector else affine.others):
-        left = (turn.v if vector else turn.x)[number]
+        left = (iteration.v if vector else iteration.x)[number]
         if low or (loaded := _one_load(left)) is None or loaded.signed or loaded.size < size:
             raise Unsuitable("a register is stored that is not known")
         return Piece(at, size, offset, loaded, lag=1, whole=16 if vector else 8)
@@ -179,11 +180,11 @@ def _part(turn: Turn, affine: Affine, atom: Atom, at: int) -> Piece:
 
 
 # -- copies --------------------------------------------------------------------------------------------------
-def copy_of(turn: Turn, affine: Affine, places: list[Place], streams: list[Stream]) -> Copy:
-    """The copy that all stores of a turn make. Raises Unsuitable."""
+def copy_of(iteration: Iteration, affine: Affine, places: list[Place], streams: list[Stream]) -> Copy:
+    """The copy that all stores of an iteration make. Raises Unsuitable."""
     moves: list[tuple[int, int, int, Piece]] = []
-    for i, access in enumerate(turn.accesses):
-        for piece in pieces_of(turn, affine, i) if access.store else ():
+    for i, access in enumerate(iteration.accesses):
+        for piece in pieces_of(iteration, affine, i) if access.store else ():
             if piece.load is None:
                 raise Unsuitable("loaded values are stored among others")
             moves.append((i, places[i].offset + piece.at, piece.load.access, piece))
@@ -221,9 +222,9 @@ def _held(places: list[Place], stride: int, move: tuple[int, int, int, Piece]) -
 
 
 # -- reductions ----------------------------------------------------------------------------------------------
-def folds_of(turn: Turn, affine: Affine, slot: int) -> list[Fold]:
+def folds_of(iteration: Iteration, affine: Affine, slot: int) -> list[Fold]:
     """How a register takes in loaded values; none if it does not, or not in a way that is known."""
-    s, value = turn.sums, turn.x[slot]
+    s, value = iteration.sums, iteration.x[slot]
     own, width = s.new("x", 64, (), slot), 64
     if isinstance(value, Sum) and value.atom is not None and value.atom.kind == "zext":
         value = value.atom.args[0]

@@ -1,4 +1,4 @@
-"""Structured control flow for the functions that skip turns, and what each target has of its own."""
+"""Structured control flow for the functions that skip iterations, and what each target has of its own."""
 
 from __future__ import annotations
 
@@ -41,11 +41,9 @@ class Variable:
         self.set(value)
 
     def get(self) -> ir.Value:
-        """Its value."""
         return self._e.load(self._place, typ=I64)
 
     def set(self, value: Operand) -> None:
-        """Assign."""
         self._e.store(c(value) if isinstance(value, int) else value, self._place)
 
 
@@ -68,7 +66,6 @@ class Code:
 
     # -- control ---------------------------------------------------------------------------------------------
     def ret(self, value: Operand) -> None:
-        """Return."""
         self.e.ret(c(value) if isinstance(value, int) else value)
 
     def ret_if(self, condition: ir.Value, value: Operand) -> None:
@@ -78,9 +75,9 @@ class Code:
 
     @contextmanager
     def loop(self, condition: Callable[[], ir.Value]) -> Iterator[ir.Block]:
-        """While a condition holds; gives the block behind it, to leave by."""
+        """While a condition holds; gives the block after it, to leave by."""
         e = self.e
-        test, body, done = (e.append_basic_block(name) for name in ("test", "turn", "done"))
+        test, body, done = (e.append_basic_block(name) for name in ("test", "iteration", "done"))
         e.branch(test)
         e.position_at_end(test)
         e.cbranch(condition(), body, done)
@@ -100,11 +97,10 @@ class Code:
 
     # -- values ----------------------------------------------------------------------------------------------
     def variable(self, value: Operand) -> Variable:
-        """A new variable."""
         return Variable(self, value)
 
     def word(self, base: ir.Value, offset: Operand, t: ir.Type = I64) -> ir.Value:
-        """What is stored `offset` bytes behind `base`."""
+        """What is stored `offset` bytes after `base`."""
         return self.e.load_at(base, offset, t)
 
     def put(self, value: Operand, base: ir.Value, offset: Operand) -> None:

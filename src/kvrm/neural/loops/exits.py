@@ -1,7 +1,7 @@
-"""Exit conditions: of one bit that says whether another turn follows, the comparison that makes it.
+"""Exit conditions: of one bit that says whether another iteration follows, the comparison that makes it.
 
 A comparison is found by running the manual's pseudocode for flags and conditions over the same sums: what
-gives the identical bit is the comparison. It is then an *interval*: another turn follows as long as
+gives the identical bit is the comparison. It is then an *interval*: another iteration follows as long as
 `distance`, modulo 2^width, is at most `length`.
 """
 
@@ -13,9 +13,9 @@ from typing import cast
 
 from kvrm.isa.a64.common import condition_holds, sub_flags
 from kvrm.isa.context import Context, Flags
+from kvrm.neural.loops.iteration import Unsuitable
 from kvrm.neural.loops.structure import Condition
 from kvrm.neural.loops.symbols import Atom, Sum, Sums, Value, atoms_of
-from kvrm.neural.loops.turn import Unsuitable
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Another turn follows while `distance` <= `length`, both of `width` bits and unsigned.
+    """Another iteration follows while `distance` <= `length`, both of `width` bits and unsigned.
 
     With `may_be_empty`, a length of all ones stands for an interval without members.
     """
@@ -62,7 +62,7 @@ def flipped(c: Comparison) -> Comparison:
 
 
 def comparison_of(sums: Sums, holds: Value) -> Comparison:
-    """The comparison behind a bit. Raises Unsuitable."""
+    """The comparison that gives a bit. Raises Unsuitable."""
     if isinstance(holds, int):
         raise Unsuitable("a branch that is always or never taken")
     for left, right in _candidates(holds):

@@ -1,7 +1,7 @@
-"""Skipping turns on the CPU: the handler that stands where an accepted loop begins.
+"""Skipping iterations on the CPU: the handler that stands where an accepted loop begins.
 
-It has turns skipped and goes on with plain execution, which runs at least one whole turn more: that leaves
-flags and loaded registers as they must be.
+It has iterations skipped and goes on with plain execution, which runs at least one whole iteration more: that
+leaves flags and loaded registers as they must be.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class HostCode(Code):
 def handler() -> tuple[int, native.Loader]:
     """The address of the handler that stands in the slot of a loop's head, and what keeps it."""
     loader = native.load_kept("loops", _text)
-    return loader.address("skip_turns"), loader
+    return loader.address("skip_iterations"), loader
 
 
 def _text() -> str:
@@ -134,24 +134,24 @@ def _text() -> str:
 
 
 def _skip(module: ir.Module, skipped: ir.Function) -> None:
-    """`skip_turns`: skip what can be skipped, count it, then plain execution.
+    """`skip_iterations`: skip what can be skipped, count it, then plain execution.
 
     Where that does not pay, the slot is as it was before.
     """
-    f = Function(module, "skip_turns", linkage="external")
+    f = Function(module, "skip_iterations", linkage="external")
     e = f.e
     site = e.load_at(f.ip, OPERANDS, PTR)
     head = e.load_at(site, plan.HEAD, PTR)
-    turns = e.call(skipped, [f.state, site, f.budget])
+    iterations = e.call(skipped, [f.state, site, f.budget])
 
     def count(place: int, by: ir.Value) -> None:
         e.store_at(e.add(e.load_at(site, place, I64), by), site, place)
 
     count(plan.ENTRIES, c(1))
-    any_ = e.icmp_unsigned("!=", turns, c(0))
+    any_ = e.icmp_unsigned("!=", iterations, c(0))
     count(plan.SKIPS, e.zext(any_, I64))
-    count(plan.TURNS, turns)
-    spent = e.mul(turns, e.load_at(site, plan.COST, I64))
+    count(plan.ITERATIONS, iterations)
+    spent = e.mul(iterations, e.load_at(site, plan.COST, I64))
     earned = e.select(any_, e.sub(spent, c(plan.WORTH)), c(-plan.LOOK))
     credit = e.add(e.load_at(site, plan.CREDIT, I64), earned)
     credit = e.intrinsic("smin", I64, credit, c(plan.LARGEST_CREDIT))

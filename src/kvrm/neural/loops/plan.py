@@ -19,10 +19,10 @@ from kvrm.neural.loops.symbols import Value
 WORD = 8
 ALL = (1 << 64) - 1
 
-HEAD, COST, LEAST, CREDIT, ENTRIES, SKIPS, TURNS, EFFECT, EXIT = (WORD * i for i in range(9))
-"""Offsets of a site: the slot where plain execution goes on, instructions of a turn, the fewest turns that
-are skipped, how long it may go on without skipping, how often it was entered, how often turns were skipped
-and how many; its effect and its exit."""
+HEAD, COST, LEAST, CREDIT, ENTRIES, SKIPS, ITERATIONS, EFFECT, EXIT = (WORD * i for i in range(9))
+"""Offsets of a site: the slot where plain execution goes on, instructions of an iteration, the fewest
+iterations that are skipped, how long it may go on without skipping, how often it was entered, how often
+iterations were skipped and how many; its effect and its exit."""
 GUARDS, STREAMS, MOVING, PARTS, MORE, PAIRS = (WORD * (9 + 2 * i) for i in range(6))
 """Offsets of tables and, one word further, how many rows they have: intervals, streams, moving registers,
 parts of the effect, more of them (what to gather before a fill, registers held by a copy), and pairs of
@@ -31,7 +31,7 @@ PERIOD = WORD * 21
 """Bytes after which a fill repeats, if it leaves no gaps; else 0. `BUFFER` is where the bytes are."""
 BUFFER = WORD * 22
 UNDECODED, PC, CLASS_WORD = (WORD * i for i in range(23, 26))
-"""What the slot in the loop's own page has where nobody skips: handler, address, execution class."""
+"""What the slot in the loop's own page has without skipping: handler, address, execution class."""
 MOVE, FIND = WORD * 26, WORD * 27
 """Addresses of the C library's memmove and memchr, for the CPU."""
 LENGTH = WORD * 28
@@ -48,10 +48,13 @@ TERM_ROW = WORD * 5
 BLOCK = 64
 """Bytes of a pattern that is stored at once."""
 LONGEST_PERIOD = 512
+"""Bytes: two periods fit the buffer of a site; fills that repeat less often go store by store."""
 WORTH, LOOK = 48, 12
 """What a skip costs, and an entry without one, in instructions that are executed."""
 CREDIT_AT_FIRST = 128 * LOOK
 LARGEST_CREDIT = 64 * CREDIT_AT_FIRST
+"""Instructions that a site may cost more than it spares before it rests: a few entries in vain must not end
+it, and a long time in which it paid must not keep it for ever."""
 
 
 def _library(name: str) -> int:
@@ -99,7 +102,7 @@ class _Words:
 def plan_of(loop: Loop, head: int, least: int | None = None) -> array[int]:
     """The words of a loop whose head, for plain execution, is the slot at the host address `head`.
 
-    `least` is the fewest turns that are skipped; by default, those that are worth it.
+    `least` is the fewest iterations that are skipped; by default, those that are worth it.
     """
     w, cost = _Words(), len(loop.words)
     streams = [w.stream(stream) for stream in loop.streams]
@@ -170,16 +173,21 @@ def _gathered(fill: Fill, start: int, image: bytearray) -> list[tuple[int, int, 
 
 
 def _period(loop: Loop) -> int:
-    """The bytes that a fill repeats: what turns store, without gaps or overlaps; 0 if it is not so simple."""
+    """The bytes that a fill repeats, stored without gaps or overlaps; 0 if it is not so simple."""
     if len({fill.place.stream for fill in loop.fills}) != 1 or len(loop.streams) != 1:
         return 0
     stream = loop.streams[0]
     spans = sorted((fill.place.offset, fill.place.offset + fill.size) for fill in loop.fills)
     whole = all(a[1] == b[0] for a, b in itertools.pairwise(spans))
-    turn = abs(stream.stride or 0)
-    if not whole or turn != stream.size or turn > LONGEST_PERIOD or (turn % WORD and BLOCK % turn):
+    iteration = abs(stream.stride or 0)
+    if (
+        not whole
+        or iteration != stream.size
+        or iteration > LONGEST_PERIOD
+        or (iteration % WORD and BLOCK % iteration)
+    ):
         return 0
-    return BLOCK if BLOCK % turn == 0 else turn
+    return BLOCK if BLOCK % iteration == 0 else iteration
 
 
 def _copy(w: _Words, loop: Loop) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvrm.neural.loops.analysis import analyse
+from kvrm.neural.loops.iteration import Unsuitable
 from kvrm.neural.loops.sites import Body, Policy
 from kvrm.neural.loops.structure import Structure
-from kvrm.neural.loops.turn import Unsuitable
 from kvrm.neural.weights import SHIPPED, load
 
 

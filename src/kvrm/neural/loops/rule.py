@@ -54,7 +54,7 @@ def _roles(code: list[Decoded]) -> _Roles:
 
 
 def _plausible(code: list[Decoded], effect: Effect) -> bool:
-    """Whether what is not counted is made anew in each turn, and what is stored is copied or kept."""
+    """Whether what is not counted is made anew in each iteration, and what is stored is copied or kept."""
     roles, now = _roles(code), set[str]()
     changing = roles.loaded | roles.made
     stored = roles.stepped | roles.made | (set() if effect is Effect.COPY else roles.loaded)

@@ -15,9 +15,9 @@ from kvrm.memory import PAGE, GuestFault, Memory, untagged
 from kvrm.neural.loops import plan
 from kvrm.neural.loops.analysis import Loop, analyse
 from kvrm.neural.loops.find import loop_at
+from kvrm.neural.loops.iteration import MOST_WORDS, Unsuitable
 from kvrm.neural.loops.native import handler
 from kvrm.neural.loops.structure import Structure
-from kvrm.neural.loops.turn import MOST_WORDS, Unsuitable
 
 if TYPE_CHECKING:
     from kvrm.engine.interpreter.engine import Interpreter
@@ -167,7 +167,7 @@ class _Site:
     cost: int
 
     def skipped(self) -> int:
-        return self.cost * self.words[plan.TURNS // plan.WORD]
+        return self.cost * self.words[plan.ITERATIONS // plan.WORD]
 
 
 def _before(slot: int) -> tuple[int, int, int]:
@@ -179,7 +179,7 @@ def _before(slot: int) -> tuple[int, int, int]:
 class Sites:
     """The loops of one machine's program that are skipped: `Skipping` for the interpreter.
 
-    `least` is the fewest turns that are skipped at once; by default, those that are worth it.
+    `least` is the fewest iterations that are skipped at once; by default, those that are worth it.
     """
 
     def __init__(

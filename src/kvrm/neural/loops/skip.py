@@ -1,7 +1,7 @@
-"""The function that skips turns, the same for all targets but for what `kvrm.neural.loops.emit` leaves open.
+"""The function that skips iterations, the same for all targets except for `kvrm.neural.loops.emit`.
 
-It decides from registers, budget and permissions how many turns can be skipped at this entry, and has the
-effect of these turns. The words of a site are in `kvrm.neural.loops.plan`.
+It decides from registers, budget and permissions how many iterations can be skipped at this entry, and has
+the effect of these iterations. The words of a site are in `kvrm.neural.loops.plan`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kvrm.neural.loops.emit import Code, c
 from kvrm.neural.loops.plan import WORD
 from kvrm.neural.loops.structure import Effect
 
-MOST_TURNS = 1 << 24
-"""Turns that are skipped at once, at most: no product with a step that is allowed overflows."""
+MOST_ITERATIONS = 1 << 24
+"""Iterations that are skipped at once, at most: no product with a step that is allowed overflows."""
 MOST_STEP = 1 << 38
 
 
 def build(module: ir.Module, code: type[Code]) -> ir.Function:
-    """`skipped(state, site, budget)`: skip turns; how many, 0 if they are not worth it or not allowed."""
+    """`skipped(state, site, budget)`: skip iterations; how many, 0 if not worth it or not allowed."""
     form = _form(module, code)
-    turns = _turns(module, code, form)
+    iterations = _iterations(module, code, form)
     permitted = _permitted(module, code)
-    return _skipped(module, code, form, turns, permitted)
+    return _skipped(module, code, form, iterations, permitted)
 
 
 def _form(module: ir.Module, code: type[Code]) -> ir.Function:
@@ -46,9 +46,9 @@ def _form(module: ir.Module, code: type[Code]) -> ir.Function:
     return k.fn
 
 
-def _turns(module: ir.Module, code: type[Code], form: ir.Function) -> ir.Function:
-    """`turns(state, site, interval)`: for how many turns the distance surely stays in the interval."""
-    k = code(module, "turns", [PTR, PTR, PTR])
+def _iterations(module: ir.Module, code: type[Code], form: ir.Function) -> ir.Function:
+    """`iterations(state, site, interval)`: how long the distance surely stays in the interval."""
+    k = code(module, "iterations", [PTR, PTR, PTR])
     state, site, row = k.fn.args
     e = k.e
     distance, length, step = (e.call(form, [state, site, k.word(row, WORD * i)]) for i in range(3))
@@ -57,26 +57,26 @@ def _turns(module: ir.Module, code: type[Code], form: ir.Function) -> ir.Functio
     step = e.ashr(e.shl(step, shift), shift)
     empty = e.and_(k.test("!=", k.word(row, 5 * WORD), 0), k.test("==", length, mask))
     k.ret_if(e.or_(empty, k.test(">", distance, length)), 0)
-    k.ret_if(k.test("==", step, 0), MOST_TURNS)
+    k.ret_if(k.test("==", step, 0), MOST_ITERATIONS)
     ahead = e.select(k.negative(step), distance, e.sub(length, distance))
     whole = e.udiv(ahead, k.distance(step))
-    k.ret(e.add(k.least(whole, MOST_TURNS - 1), c(1)))
+    k.ret(e.add(k.least(whole, MOST_ITERATIONS - 1), c(1)))
     return k.fn
 
 
 def _permitted(module: ir.Module, code: type[Code]) -> ir.Function:
-    """`permitted(state, address, step, size, turns, asked, wanted)`: for how many turns accesses may go on.
+    """`permitted(state, address, step, size, iterations, asked, wanted)`: how many iterations may access.
 
-    At most `turns` + 1; the `asked` bits of a page must be the `wanted` ones.
+    At most `iterations` + 1; the `asked` bits of a page must be the `wanted` ones.
     """
     k = code(module, "permitted", [PTR, *[I64] * 6])
-    state, address, step, size, turns, asked, wanted = k.fn.args
+    state, address, step, size, iterations, asked, wanted = k.fn.args
     e, new = k.e, k.variable(0)
 
     def denied(place: ir.Value) -> ir.Value:
         return k.refused(state, place, asked, wanted, new)
 
-    end, travel = e.add(address, size), e.mul(turns, k.distance(step))
+    end, travel = e.add(address, size), e.mul(iterations, k.distance(step))
     k.ret_if(k.outside(address), 0)
     page = e.and_(address, c(-PAGE))
     up = e.select(k.negative(step), end, e.add(end, travel))
@@ -88,7 +88,7 @@ def _permitted(module: ir.Module, code: type[Code]) -> ir.Function:
         high.set(e.add(high.get(), c(PAGE)))
     reached = k.least(high.get(), up)
     k.ret_if(k.test("<", reached, end), 0)
-    k.ret_if(k.test("==", step, 0), e.add(turns, c(1)))
+    k.ret_if(k.test("==", step, 0), e.add(iterations, c(1)))
     with e.if_then(e.not_(k.negative(step))):
         k.ret(e.add(e.udiv(e.sub(reached, end), step), c(1)))
     down = e.sub(address, k.least(travel, address))
@@ -102,7 +102,7 @@ def _permitted(module: ir.Module, code: type[Code]) -> ir.Function:
 
 
 def _skipped(
-    module: ir.Module, code: type[Code], form: ir.Function, turns: ir.Function, permitted: ir.Function
+    module: ir.Module, code: type[Code], form: ir.Function, iterations: ir.Function, permitted: ir.Function
 ) -> ir.Function:
     bulk = Bulk(module, code, form)
     k = code(module, "skipped", [PTR, PTR, I64])
@@ -110,7 +110,7 @@ def _skipped(
     e, fewest = k.e, k.word(site, plan.LEAST)
     affordable = e.udiv(budget, k.word(site, plan.COST))
     k.ret_if(k.test("<=", affordable, fewest), 0)
-    count = k.variable(k.least(e.sub(affordable, c(1)), MOST_TURNS))
+    count = k.variable(k.least(e.sub(affordable, c(1)), MOST_ITERATIONS))
 
     def limit(most: ir.Value) -> None:
         count.set(k.least(count.get(), most))
@@ -118,9 +118,9 @@ def _skipped(
 
     leaves = k.word(site, plan.EXIT)
     with e.if_then(k.test("!=", leaves, 0)):
-        limit(e.call(turns, [state, site, e.at(site, leaves)]))
+        limit(e.call(iterations, [state, site, e.at(site, leaves)]))
     with k.rows(site, plan.GUARDS, plan.INTERVAL_ROW) as row:
-        inside = e.call(turns, [state, site, row])
+        inside = e.call(iterations, [state, site, row])
         limit(e.sub(inside, k.least(inside, 1)))
     with k.rows(site, plan.STREAMS, plan.STREAM_ROW) as row:
         address = k.untagged(e.call(form, [state, site, k.word(row, 0)]))

@@ -1,15 +1,15 @@
-"""Streams: accesses of a turn that go through memory side by side."""
+"""Streams: accesses of an iteration that go through memory side by side."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from kvrm.neural.loops.affine import Affine
+from kvrm.neural.loops.iteration import Access, Unsuitable
 from kvrm.neural.loops.symbols import Sum, Value
-from kvrm.neural.loops.turn import Access, Unsuitable
 
 FARTHEST = 1 << 16
-"""Bytes that accesses of one stream may lie apart in a turn."""
+"""Bytes that accesses of one stream may lie apart in an iteration."""
 
 
 def signed(value: int) -> int:
@@ -19,9 +19,9 @@ def signed(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """`size` bytes from `address` on, all of them loads or all stores, in each turn further by `step`.
+    """`size` bytes from `address` on, all of them loads or all stores, in each iteration further by `step`.
 
-    `before` bytes in front of that are accessed too, by the turn before the first.
+    `before` bytes in front of that are accessed too, by the iteration before the first.
     """
 
     store: bool
@@ -38,7 +38,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an access is: the number of its stream, and how many bytes behind its address."""
+    """Where an access is: the number of its stream, and how many bytes after its address."""
 
     stream: int
     offset: int

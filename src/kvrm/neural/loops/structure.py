@@ -1,4 +1,4 @@
-"""What a policy says about a loop: its structure, and never how often it turns."""
+"""What a policy says about a loop: its structure, and never how often it iterates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Condition(IntEnum):
-    """When another turn follows; numbers up to 13 are those of B.cond."""
+    """When another iteration follows; numbers up to 13 are those of B.cond."""
 
     EQ = 0
     NE = 1
@@ -32,7 +32,7 @@ class Bound(IntEnum):
 
 
 class Effect(IntEnum):
-    """What a turn does besides counting."""
+    """What an iteration does besides counting."""
 
     PURE = 0
     FILL = 1

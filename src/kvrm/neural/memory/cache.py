@@ -92,7 +92,7 @@ def fetch(l2: Array, model: Array, line: int, now: int) -> int:
 
 
 def place(l1: Array, model: Array, line: int, ready: int, owner: int, cost: int) -> int:
-    """Put a line into L1 in place of the least recent one of its set."""
+    """Replace the least recent line of a set of L1."""
     base = (line & model[L1_MASK]) * model[L1_WAYS] * WIDTH
     to_front(l1, base, model[L1_WAYS] - 1, WIDTH)
     l1[base + TAG] = line

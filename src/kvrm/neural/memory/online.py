@@ -67,7 +67,7 @@ class LearningTable:
         return np.array([self._sums.get(key, self._all).argmax() for key in self._keys(q)], np.int64)
 
     def learn(self, q: Questions, wanted: Floats) -> None:
-        """These configs were worth so much."""
+        """Learn what the configs were worth."""
         for key, worth in zip(self._keys(q), wanted[:, : len(CONFIGS)], strict=True):
             self._sums[key] = self._sums.get(key, 0) + worth
             self._all += worth
@@ -203,7 +203,7 @@ class Learning:
 
 
 def forgetting(a: Trace, b: Trace, flat: Floats, segments: int) -> list[tuple[str, dict[str, float]]]:
-    """Shares of the best while learning on `a`, on `b`, and on `a` again, each in so many segments."""
+    """Shares of the best while learning on `a`, on `b`, and on `a` again, each in that many segments."""
     learner, told = Learner(flat), []
     for name, trace in (("A", a), ("B", b), ("A again", a)):
         first = len(learner.lesson.scores)

@@ -22,7 +22,7 @@ class PageMisses:
     """Misses of the page table in a run, seconds in the code that serves them, and seconds of the run.
 
     `each` is what one first write costs in all, from leaving native code to being back in it; `following` are
-    misses of the page behind one that had missed.
+    misses of the page after one that had missed.
     """
 
     count: int

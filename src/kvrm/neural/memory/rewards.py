@@ -107,7 +107,7 @@ def _next_pages(trace: Trace, asked: list[tuple[int, Array, Questions]]) -> Arra
 
 
 def joined(parts: list[Questions]) -> Questions:
-    """Questions one behind the other."""
+    """Questions one after the other."""
     names = ("words", "address", "retired", "missed")
     if not parts:
         empty = np.zeros((0, 16), np.int64)
@@ -116,7 +116,7 @@ def joined(parts: list[Questions]) -> Questions:
 
 
 def together(parts: list[Examples]) -> Examples:
-    """Examples one behind the other."""
+    """Examples one after the other."""
     return Examples(
         joined([e.questions for e in parts]),
         np.concatenate([e.rewards for e in parts]),

@@ -94,7 +94,7 @@ class Session:
         return missed
 
     def _grow(self, sites: int) -> None:
-        """Make room for so many sites."""
+        """Make room for that many sites."""
         self._counts = _longer(self._counts, _room(sites) * COUNTS)
 
     @property
@@ -104,7 +104,6 @@ class Session:
 
     @property
     def outcome(self) -> Outcome:
-        """So far."""
         total: list[int] = self.counts.sum(axis=0).tolist()
         retired = self._retired - max(self._begin, 0)
         accesses, misses, memory, issued, useful, late, _ = total
@@ -118,7 +117,7 @@ def _room(sites: int) -> int:
 
 
 def _longer(array: Array, size: int) -> Array:
-    """The array, or one of this size with zeros behind it."""
+    """The array, or one of this size with zeros after it."""
     return array if len(array) >= size else np.concatenate([array, np.zeros(size - len(array), np.int64)])
 
 

@@ -23,7 +23,7 @@ def mixed(a: int, b: int) -> int:
 
 
 def next_line(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
-    """The two lines behind one that missed (Smith, "Cache Memories", 1982: tagged prefetch)."""
+    """The two lines after one that missed (Smith, "Cache Memories", 1982: tagged prefetch)."""
     out[0] = (address >> LINE_SHIFT) + 1
     out[1] = (address >> LINE_SHIFT) + 2
     return 2 if miss > 0 else 0
@@ -36,7 +36,7 @@ R_TAG, R_LAST, R_STRIDE, R_STATE, R_WIDTH = range(5)
 def stride(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
     """The reference prediction table (Chen and Baer, IEEE TC 44(5), 1995): a site's last stride, if steady.
 
-    States: 0 initial, 1 transient, 2 steady, 3 no prediction. RPT_AHEAD strides ahead, at least so many
+    States: 0 initial, 1 transient, 2 steady, 3 no prediction. RPT_AHEAD strides ahead, at least that many
     lines.
     """
     at = (site & (RPT_ENTRIES - 1)) * R_WIDTH
@@ -264,7 +264,7 @@ def berti_learn(table: Array, at: int, line: int, now: int) -> int:
 
 
 def berti_count(table: Array, deltas: int, delta: int) -> int:
-    """One more for a delta, in place of the one with the fewest if it is new."""
+    """One more for a delta; a new one replaces the one with the fewest."""
     least = deltas
     for k in range(BERTI_DELTAS):
         place = deltas + 2 * k
@@ -308,7 +308,7 @@ D_SITES, D_ROWS = 0, 4 * DELTA_SITES
 
 
 def delta_markov(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
-    """The delta that followed a site's last two, and the one behind that.
+    """The delta that followed a site's last two, and the one after that.
 
     A Markov table over distances (Kandiraju and Sivasubramaniam, ISCA 2002) with the site in its key.
     """

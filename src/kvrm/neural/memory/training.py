@@ -62,7 +62,7 @@ def targets_of(e: Examples) -> tuple[Floats, Floats]:
 
 
 def train(seed: int, steps: int, examples: Examples, later: Examples, report: Report) -> Floats:
-    """The parameters that did best on `later` examples, looked at now and then in so many steps.
+    """The parameters of the steps that did best on `later` examples, which are tried now and then.
 
     It begins with the same answer for all sites, that which is best on average.
     """

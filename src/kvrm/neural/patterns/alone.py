@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HARMLESS = {"HINT", "DC ZVA", "MRS DCZID_EL0"}
 """System instructions that depend on nothing but their operands."""
 PROGRAMS = 4
-"""So many are remembered."""
+"""How many programs are remembered."""
 
 Flags = npt.NDArray[np.bool_]
 

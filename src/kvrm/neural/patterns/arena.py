@@ -1,6 +1,6 @@
 """The memory that a tested function may use: two areas of two pages each, with nothing mapped around them.
 
-An area begins behind a page that is not mapped, and ends before one, so that an access outside of it faults.
+An area begins after a page that is not mapped, and ends before one, so that an access outside of it faults.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Arena:
         self.data[at : at + len(data)] = data
 
     def string(self, address: int, most: int = SIZE) -> bytes:
-        """The bytes before the first zero, at most so many."""
+        """The bytes before the first zero, at most `most`."""
         at = address - BASE
         end = self.data.find(0, at, at + min(most, _room(address)))
         return bytes(self.data[at:end]) if end >= 0 else self.read(address, most)
 
     def find(self, address: int, byte: int, most: int) -> int | None:
-        """The address of the first such byte among so many, which may reach out of the area behind it."""
+        """The address of the first such byte among `most`, which may reach past the end of the area."""
         at = address - BASE
         found = self.data.find(byte, at, at + min(most, _room(address)))
         if found < 0 and most > _room(address):

@@ -50,7 +50,7 @@ LENGTHS = (
 LONG = (255, 256, 257, 511, 600, 1000, 2047, 3000, 4095, 4096)
 EVERYTHING = (1 << 64) - 1
 COMPARE = "comparison"
-"""In place of an argument: the address of a guest function that compares the keys of elements."""
+"""Instead of an argument: the address of a guest function that compares the keys of elements."""
 
 Argument = int | str
 Random = np.random.Generator
@@ -88,7 +88,7 @@ class Maker:
         return min(self.below(160), most)
 
     def place(self, area: int, length: int) -> int:
-        """Where so many bytes lie in an area: at its end, at its start, across its page end, or anywhere."""
+        """Where `length` bytes lie in an area: at its end, at its start, across its page end, or anywhere."""
         kind = self.below(4)
         if kind == 0:
             return area + AREA - length
@@ -109,11 +109,11 @@ class Maker:
         return self.rng.choice(letters, length).tobytes()
 
     def string(self, area: int, text: bytes, room: int = 0) -> int:
-        """Put a text and its zero somewhere in an area, with so many bytes behind it; gives the address."""
+        """Put a text and its zero somewhere in an area, with `room` bytes after it; gives the address."""
         return self.put(self.place(area, len(text) + 1 + room), text + b"\0")
 
     def integer(self, value: int) -> int:
-        """An `int` argument: nobody says what the high half of its register is."""
+        """An `int` argument: the ABI leaves the high half of its register open."""
         return self.below(1 << 32) << 32 | value & 0xFFFFFFFF
 
     def alphabet(self) -> bytes:
@@ -121,7 +121,6 @@ class Maker:
         return (b"ab", b"\x80\xff", b"a\xe1A", b"")[self.below(4)]
 
     def done(self, *arguments: Argument) -> Case:
-        """The case."""
         return Case(arguments, self.memory)
 
 
@@ -190,7 +189,7 @@ def _strings(m: Maker) -> Case:
 def _bounded(m: Maker) -> Case:
     length = m.length(AREA - 1)
     kind = m.number % 4
-    if kind == 0:  # no zero within n bytes, and nothing mapped behind them
+    if kind == 0:  # no zero within n bytes, and nothing mapped after them
         return m.done(m.put(ONE + AREA - length, m.text(length)), length)
     text = m.text(length)
     n = (EVERYTHING, length, m.below(2 * length + 2))[kind - 1]

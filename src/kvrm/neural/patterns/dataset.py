@@ -1,10 +1,10 @@
 """The data set: functions of static libraries with their labels, and what is held out of training.
 
 One C library, one compiler or one set of flags at a time is left out, with a fifth of the other packages.
-Variants are what somebody compiled of the sources of a C library, or of something like one, with a compiler
-and flags that are told. When a C library is left out, training sees the variants of the others, and no test
+Variants are compiled from the sources of a C library, or of something like one, with a compiler and flags
+that are known. When a C library is left out, training sees the variants of the others, and no test
 does. When a compiler or flags are, the test is the variants made with them, and training sees those that are
-not; nobody says how the C libraries were compiled, so they are in neither. What differs only in what is
+not; how the C libraries were compiled is unknown, so they are in neither. What differs only in what is
 masked is there once for each C library, for its variants, and for all other files together.
 """
 
@@ -32,9 +32,9 @@ MOST = 4096
 VARIANTS = "{} variants"
 """What the variants of a C library are called among the files."""
 HELD_OUT = 5
-"""One in so many files that hold no C library is for tests."""
+"""One in this many files that hold no C library is for tests."""
 VALIDATION = 10
-"""One in so many signatures is kept from training that leaves nothing out, to choose among seeds."""
+"""One in this many signatures is kept from training that leaves nothing out, to choose among seeds."""
 MOST_BUILDS = 64
 
 Flags = npt.NDArray[np.bool_]
@@ -57,7 +57,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Functions: words of all, one behind the other; labels (uint8), file numbers (uint16), and names.
+    """Functions: words of all, one after the other; labels (uint8), file numbers (uint16), and names.
 
     `libcs` are the C libraries among `files`; a function of another file is always NONE. `builds` (uint64)
     has a bit for each of `compiled`, "COMPILER:FLAGS", that gave a variant; other functions have none.
@@ -77,7 +77,6 @@ class Data:
         return len(self.labels)
 
     def function(self, number: int) -> Words:
-        """The words of one function."""
         return self.words[self.starts[number] : self.starts[number + 1]]
 
     def encoded(self, chosen: npt.NDArray[np.int64]) -> Encoded:
@@ -172,7 +171,7 @@ def _distinct(
 ) -> dict[int, int]:
     """Numbers of the functions that stay, with the bits of all that are the same.
 
-    Functions of other files that are called like a known one go: nobody says that they are one. So do those
+    Functions of other files that are called like a known one go: they need not be one. So do those
     that are the same as a known one.
     """
     labels = [label_of(function.names) for _, function, _ in found]

@@ -1,4 +1,4 @@
-"""What policies see of functions: instructions, without what a linker or the place of the code decides.
+"""What policies see of functions: instructions, without what a linker or the address of the code decides.
 
 Masked are the distances of all branches, ADR, ADRP and literal loads, and the low twelve bits of addresses:
 immediates of ADD and of loads and stores whose base register was last written, in the order of memory, by
@@ -41,7 +41,7 @@ TPIDR_EL0 = 0xD53BD040
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Instructions of many functions, one behind the other; function i has those from starts[i] on.
+    """Instructions of many functions, one after the other; function i has those from starts[i] on.
 
     `masked` are the words less what is masked, uint32; `definition` indices of definitions, -1 for none;
     `target`, `base` and `second` register numbers or NO_REGISTER; `rest` the word's other fields as they are

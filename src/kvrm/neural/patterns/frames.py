@@ -10,7 +10,7 @@ _FORMATS = {_SDATA4: "<i", _UDATA4: "<I", _SDATA8: "<q", _UDATA8: "<Q", _ABSOLUT
 
 
 def spans(data: bytes, address: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each function that the section at `address` describes; nothing behind damage."""
+    """Start and end of each function that the section at `address` describes; nothing after damage."""
     encodings: dict[int, int] = {}
     at = 0
     while at + 8 <= len(data):
@@ -41,8 +41,8 @@ def _encoding(cie: bytes) -> int:
     text, _, rest = cie[1:].partition(b"\0")
     if not text.startswith(b"z"):
         return _ABSOLUTE
-    rest = _behind_number(_behind_number(rest))[1:]  # alignments and the return register
-    rest = _behind_number(rest)
+    rest = _after_number(_after_number(rest))[1:]  # alignments and the return register
+    rest = _after_number(rest)
     for letter in text[1:].decode("latin-1"):
         if letter == "R" and rest:
             return rest[0]
@@ -53,6 +53,6 @@ def _encoding(cie: bytes) -> int:
     return _ABSOLUTE
 
 
-def _behind_number(data: bytes) -> bytes:
+def _after_number(data: bytes) -> bytes:
     """What follows a LEB128 number."""
     return data[next((i for i, byte in enumerate(data) if byte < 128), len(data)) + 1 :]

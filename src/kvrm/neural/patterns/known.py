@@ -32,7 +32,7 @@ GRAM = 3
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Labels of known functions, their signatures (n, 8), their runs one behind the other, and starts."""
+    """Labels of known functions, their signatures (n, 8), their runs one after the other, and starts."""
 
     labels: npt.NDArray[np.uint8]
     signatures: npt.NDArray[np.uint8]

@@ -12,7 +12,7 @@ LABELS = (
 ).split()
 """By number; of two that share their code, the first says more."""
 NONE = len(LABELS)
-"""In place of a label: another function."""
+"""Instead of a label: another function."""
 NUMBER = {name: number for number, name in enumerate(LABELS)}
 
 ALIASES = {
@@ -27,7 +27,7 @@ ALIASES = {
 }
 """Names for the same thing where `long` has 64 bits."""
 VARIANT = re.compile(r"_(generic|asimd|mte|nomte|simd|thunderx2?|falkor|kunpeng|emag|a64fx|sve|mops|nosimd)$")
-"""What glibc has behind the name of a version for some processors."""
+"""What glibc appends to the name of a version for some processors."""
 
 
 def label_of(names: Iterable[str]) -> int:

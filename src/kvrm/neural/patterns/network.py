@@ -53,7 +53,7 @@ Tokens = npt.NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """What the network reads: tokens (instructions, 6), function behind function, and where each starts."""
+    """What the network reads: tokens (instructions, 6), function after function, and where each starts."""
 
     tokens: Tokens
     starts: npt.NDArray[np.int64]
@@ -160,7 +160,7 @@ def _with_pairs(sequences: Sequences) -> npt.NDArray[np.int64]:
 
 
 def neighbours(values: Floats, apart: int) -> Floats:
-    """Each row with those `apart` before and behind it: (n, 3 c) of (n, c)."""
+    """Each row with those `apart` before and after it: (n, 3 c) of (n, c)."""
     around = np.zeros((len(values), 3, values.shape[1]), np.float32)
     around[apart:, 0] = values[:-apart]
     around[:, 1] = values

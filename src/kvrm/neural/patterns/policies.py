@@ -29,13 +29,12 @@ class Code:
     names: Sequence[Sequence[str]]
 
     def __len__(self) -> int:
-        """Instructions."""
         return len(self.encoded.masked)
 
 
 Policy = Callable[[Code], Floats]
 PROPOSED = 0.02
-"""A label that a policy gives at least so much is a proposal."""
+"""A label of which a policy is at least this sure is a proposal."""
 
 
 def rule(directory: Path = SHIPPED) -> Policy:

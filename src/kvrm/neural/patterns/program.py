@@ -32,7 +32,7 @@ class Run:
 
     @property
     def end(self) -> int:
-        """The address behind the last word."""
+        """The address after the last word."""
         return self.start + 4 * len(self.words)
 
 

@@ -5,16 +5,16 @@ A start is, in this order of evidence:
 1. where .eh_frame says that one starts, if the program has it; then nothing inside that function is one,
 2. the entry point,
 3. the target of a BL,
-4. what an ADRP points to with an ADD to the same register, at most eight instructions behind it, if it is
-   behind an instruction that does not go on or behind padding,
-5. what an aligned word of eight bytes in a loaded segment points to, if it is behind a RET or padding,
-6. an instruction that functions begin with (PACIASP, BTI c, or STP X29, X30 with writeback on SP) behind one
-   that does not go on, behind a call, or behind padding,
-7. the target of a B that leaves its function, if it is behind an instruction that does not go on or padding,
+4. what an ADRP points to with an ADD to the same register, at most eight instructions after it, if it is
+   after an instruction that does not go on or after padding,
+5. what an aligned word of eight bytes in a loaded segment points to, if it is after a RET or padding,
+6. an instruction that functions begin with (PACIASP, BTI c, or STP X29, X30 with writeback on SP) after one
+   that does not go on, after a call, or after padding,
+7. the target of a B that leaves its function, if it is after an instruction that does not go on or padding,
 8. what follows the end of a function, padding left out.
 
-A function ends behind an instruction that does not go on (RET, B, BRK, UDF) and that no branch of the
-function passes over, or where the next one starts. BR is not such an instruction: behind it are the cases of
+A function ends after an instruction that does not go on (RET, B, BRK, UDF) and that no branch of the
+function passes over, or where the next one starts. BR is not such an instruction: after it are the cases of
 a switch. Where .eh_frame has an end, that one counts. The last two find new functions, so they are repeated
 until there is nothing new.
 """
@@ -33,7 +33,7 @@ from kvrm.neural.patterns.program import Program, Run
 
 NOP, PACIASP, BTI_C = 0xD503201F, 0xD503233F, 0xD503245F
 POINTER_REACH = 8
-"""Instructions behind an ADRP in which its ADD is looked for."""
+"""Instructions after an ADRP in which its ADD is looked for."""
 
 Flags = npt.NDArray[np.bool_]
 Offsets = npt.NDArray[np.int64]
@@ -53,7 +53,7 @@ class Evidence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that was found: where it starts, the address behind it, its words, and the evidence."""
+    """A function that was found: where it starts, the address after it, its words, and the evidence."""
 
     start: int
     end: int
@@ -65,7 +65,7 @@ class Function:
 class _Code:
     """A run, and what its words do; targets are word offsets in the run, -1 for none in it.
 
-    `framed` are words that a function of .eh_frame has behind its first one.
+    `framed` are words that a function of .eh_frame has after its first one.
     """
 
     run: Run
@@ -78,7 +78,7 @@ class _Code:
     prologue: Flags
     framed: Flags
 
-    def behind(self, flags: Flags) -> Flags:
+    def after(self, flags: Flags) -> Flags:
         """Whether the word before has a flag; the first word has."""
         return np.concatenate([[True], flags])[: len(flags)]
 
@@ -143,9 +143,9 @@ def _certain(program: Program, code: _Code, codes: list[_Code]) -> dict[int, Evi
     """Starts by the evidence that does not depend on where functions end: word offset to why."""
     found: dict[int, Evidence] = {}
     size = len(code.run.words)
-    behind_end = code.behind(code.last | code.padding)
-    behind_return = code.behind(code.returns | code.padding)
-    behind_call = code.behind(code.last | code.padding | code.call)
+    after_end = code.after(code.last | code.padding)
+    after_return = code.after(code.returns | code.padding)
+    after_call = code.after(code.last | code.padding | code.call)
 
     def add(addresses: list[int], why: Evidence, where: Flags | None = None) -> None:
         for address in addresses:
@@ -160,9 +160,9 @@ def _certain(program: Program, code: _Code, codes: list[_Code]) -> dict[int, Evi
     for other in codes:
         add(_called(other), Evidence.CALL)
     for other in codes:
-        add(_pointers(other.run), Evidence.POINTER, behind_end)
-    add(_data_pointers(program, code.run), Evidence.POINTER, behind_return & ~code.padding)
-    add((code.run.start + 4 * np.flatnonzero(code.prologue)).tolist(), Evidence.PROLOGUE, behind_call)
+        add(_pointers(other.run), Evidence.POINTER, after_end)
+    add(_data_pointers(program, code.run), Evidence.POINTER, after_return & ~code.padding)
+    add((code.run.start + 4 * np.flatnonzero(code.prologue)).tolist(), Evidence.PROLOGUE, after_call)
     return found
 
 
@@ -204,7 +204,7 @@ def _data_pointers(program: Program, run: Run) -> list[int]:
 
 def _grown(code: _Code, starts: dict[int, Evidence], known: dict[int, int]) -> dict[int, int]:
     """Adds starts by jumps and gaps to `starts`; gives the end of each function."""
-    behind_end = code.behind(code.last | code.padding)
+    after_end = code.after(code.last | code.padding)
     while True:
         ends: dict[int, int] = {}
         new: dict[int, Evidence] = {}
@@ -212,7 +212,7 @@ def _grown(code: _Code, starts: dict[int, Evidence], known: dict[int, int]) -> d
         for at, limit in pairwise(order):
             ends[at] = min(known[at], limit) if at in known else _end(code, at, limit)
             for target in _leaving(code, at, ends[at], limit):
-                if behind_end[target] and not code.framed[target]:
+                if after_end[target] and not code.framed[target]:
                     new.setdefault(target, Evidence.JUMP)
             rest = np.flatnonzero(~code.padding[ends[at] : limit])
             if len(rest):
@@ -224,7 +224,7 @@ def _grown(code: _Code, starts: dict[int, Evidence], known: dict[int, int]) -> d
 
 
 def _end(code: _Code, at: int, limit: int) -> int:
-    """Behind the last instruction of the function at `at`."""
+    """After the last instruction of the function at `at`."""
     furthest, last, target = at, code.last, code.target
     for place in range(at, limit):
         if not code.call[place] and place < target[place] < limit:

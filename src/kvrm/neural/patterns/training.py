@@ -36,7 +36,7 @@ KNOWN, OTHER = 32, 48
 LOOK, LOOKED_AT = 150, 3000
 """Steps between two looks for other functions that pass for known ones, and how many are looked at."""
 HARDEST = 300
-"""So many of them are shown more often."""
+"""How many of them are shown more often."""
 RATE, WARM_UP = 1.5e-3, 50
 FREE = np.arange(3, 18)
 """Registers that change places: what a function may use and need not keep, less most arguments."""
@@ -51,7 +51,7 @@ Report = Callable[[int, float], None]
 def train(
     sequences: Sequences, labels: npt.NDArray[np.uint8], seed: int, steps: int, report: Report
 ) -> Floats:
-    """Parameters after so many steps on functions with these labels."""
+    """Parameters after `steps` steps on functions with these labels."""
     rng = np.random.default_rng(seed)
     flat = random_weights(seed)
     adam = Adam(flat)

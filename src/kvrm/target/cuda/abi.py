@@ -25,14 +25,17 @@ PAGES_LEFT = layout.PAGE_TABLE
 STATE_WORDS = PAGES_LEFT // 8 + 1
 """64-bit words of a lane's state that the device keeps."""
 SCRATCH = 8 * STATE_WORDS
-"""Offset behind the state of a lane that runs: memory for a handler, up to `STATE_BYTES`."""
+"""Offset after the state of a lane that runs: memory for a handler, up to `STATE_BYTES`."""
 STOPPED = (1 << 32) - 1
-"""In place of a slot's number: the lane does not run."""
+"""Instead of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
-AGAIN, NO_PAGE, NO_ANSWER = 255, 254, 253
-"""In place of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
-the pool of pages used up; one has asked the host about a file."""
+AGAIN, NO_PAGE, NO_ANSWER, FAULT, FULL = 255, 254, 253, 252, 251
+"""Instead of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
+the pool of pages used up; one has asked the host about a file; the lane may not make the access that ADDRESS
+and KIND of its state name; it has as many pages of its own as it may."""
+IS_MAPPED = 1 << 8
+"""Set in KIND of a lane that stopped with FAULT: something is mapped at ADDRESS."""
 PLAIN_ID = 4
 """Offset in a slot of the handler's number where a region stands in it; its own is at 0, 32 bits both."""
 
@@ -42,7 +45,7 @@ class Param(IntEnum):
 
     STATES = 0
     SLOTS = auto()
-    CODE = auto()  # for each 2 MiB of guest addresses, 32 bits: which row of 512 x 32 bits behind; slots
+    CODE = auto()  # for each 2 MiB of guest addresses, 32 bits: which row of 512 x 32 bits after it; slots
     PAGES = auto()  # addresses of the pages that have slots, in their order
     ROOT = auto()  # for each 2 MiB, 32 bits: which chunk of the group's table
     TABLES = auto()
@@ -58,7 +61,7 @@ class Param(IntEnum):
 
 
 class Word(IntEnum):
-    """Words of a lane that only its system calls use, behind those of its state."""
+    """Words of a lane that only its system calls use, after those of its state."""
 
     DESCRIPTOR = STATE_WORDS  # for each descriptor the number of its open file, and << 32 whether FD_CLOEXEC
     OPENED = STATE_WORDS + DESCRIPTORS  # for each open file 0, or an answer's number and << 32 status flags
@@ -75,6 +78,7 @@ class Word(IntEnum):
     HOLES = auto()  # bytes of the holes above it: an upper bound
     FILE_ROOM = auto()  # bytes of files that it may map: a lower bound
     LOGGED = auto()  # records in the lane's log
+    HAS_CODE = auto()  # not 0: the lane has made memory executable, which is only known on the CPU
 
 
 LANE_WORDS = max(Word) + 1
@@ -98,7 +102,7 @@ REGISTER_WORDS = layout.V_OFFSET // 8
 
 
 class Own(IntEnum):
-    """Offsets of what a thread has at hand, behind the lane's general registers, which are at 0."""
+    """Offsets of what a thread has at hand, after the lane's general registers, which are at 0."""
 
     TABLE = 8 * REGISTER_WORDS  # the address of the group's page table
     ROOT = TABLE + 8  # the parameters of that name

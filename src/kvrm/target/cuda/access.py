@@ -1,4 +1,4 @@
-"""Memory accesses of regions: near ones, to a page that their place remembers, and far ones.
+"""Memory accesses of regions: near ones, to a page that their site remembers, and far ones.
 
 A near access is a comparison and a load or store, in line. A far one calls a function that finds the page,
 makes the access and tells what to remember (`kvrm.target.cuda.far`). In line, both take some fifty of the
@@ -26,7 +26,7 @@ def _c(value: int) -> ir.Constant:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a place of a region finds the page that it last used; each is a stack slot.
+    """Where an access of a region finds the page that it last used; each is a stack slot.
 
     They hold a page number, and what a far access returned.
     """
@@ -35,7 +35,6 @@ class Site:
     base: ir.Value
 
     def forget(self, e: Emitter) -> None:
-        """Remember nothing."""
         e.store(_c(-1), self.page)
 
 

@@ -19,6 +19,7 @@ from kvrm.errors import KvrmError
 from kvrm.target.cuda.locked import LockedMemory
 
 LOG_BYTES = 1 << 14
+"""Of the PTX compiler's messages; it cuts off what is more."""
 
 
 class DeviceError(KvrmError):
@@ -67,7 +68,7 @@ class Device:
 
     @property
     def free_bytes(self) -> int:
-        """Device memory that nobody has taken."""
+        """Free device memory."""
         return int(self._call(self._cu.cuMemGetInfo)[0])
 
     def use(self) -> None:
@@ -75,7 +76,7 @@ class Device:
         self._call(self._cu.cuCtxSetCurrent, self._context)
 
     def compile(self, ptx: str, registers: int) -> bytes:
-        """A cubin of PTX text for so many registers; DeviceError with the compiler's words if it is wrong."""
+        """A cubin of PTX text for that many registers; DeviceError with the compiler's words if wrong."""
         cu, log = self._cu, bytearray(LOG_BYTES)
         kinds = cu.CUjit_option
         options = {
@@ -122,7 +123,7 @@ class Device:
         return self._locked.empty(shape, dtype)
 
     def _lock(self, size: int) -> int:
-        """The address of so many page-locked bytes; 0 if the host has none."""
+        """The address of that many page-locked bytes; 0 if the host has none."""
         status, address = self._cu.cuMemHostAlloc(size, 0)
         return int(address) if status == self._cu.CUresult.CUDA_SUCCESS else 0
 
@@ -130,7 +131,7 @@ class Device:
         self._call(self._cu.cuMemFreeHost, address)
 
     def view(self, array: Any) -> Buffer:
-        """The bytes of an array in device memory that is somebody else's (`__cuda_array_interface__`)."""
+        """The bytes of an array in device memory of another library (`__cuda_array_interface__`)."""
         interface = array.__cuda_array_interface__
         size = math.prod(interface["shape"]) * np.dtype(interface["typestr"]).itemsize
         return Buffer(self, int(interface["data"][0]), size, owner=array)
@@ -140,7 +141,6 @@ class Device:
         return self._call(self._cu.cuEventCreate, 0)
 
     def record(self, event: Any) -> None:
-        """Record the moment."""
         self._call(self._cu.cuEventRecord, event, 0)
 
     def seconds(self, start: Any, end: Any) -> float:
@@ -186,7 +186,6 @@ class Buffer:
             size += more
 
     def fill(self, byte: int) -> None:
-        """Set every byte."""
         d = self._device
         d._call(d._cu.cuMemsetD8, self.address, byte, self.size)
 
@@ -204,7 +203,6 @@ class Module:
         self._device, self._handle = owner, handle
 
     def function(self, name: str) -> Kernel:
-        """A kernel by name."""
         d = self._device
         return Kernel(d, d._call(d._cu.cuModuleGetFunction, self._handle, name.encode()))
 

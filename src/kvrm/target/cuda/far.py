@@ -1,7 +1,10 @@
 """Far accesses: calls of functions that find the page of an address and make the access.
 
 Nearly all end in the *quick* function. It has no call and no memory of its own, which would cost it more than
-its work: where it would need them it does nothing, and the *careful* function is called in its place.
+its work: where it would need them it does nothing, and the *careful* function is called instead.
+
+Both are calls: in line, the accesses of a large program fill the instruction cache, and a warp waited 37
+cycles for code for each instruction it issued, instead of 26 (docs/measurements/gpu.md).
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ def _function(
     if name not in module.globals:
         fn = ir.Function(module, t, name)
         fn.linkage = "internal"
-        fn.attributes.add("noinline")
+        fn.attributes.add("noinline")  # see above
         _, kind, size = name.split("_")
         body(fn, kind, int(size))
     return module.globals[name]
@@ -160,14 +163,18 @@ class _Page:
         self.first_word = self.word(0)
 
     def _now(self, word: ir.Value) -> ir.Value:
-        """The same word, loaded here, when the masks are, and not behind a branch."""
+        """The same word, as an assembly with side effects, which stays where it is.
+
+        The word is loaded here, together with the masks. Without this the load moves below the branch on
+        them, and an access waits for memory twice.
+        """
         return self._e.asm(ir.FunctionType(I64, [I64]), "", "=l,0", [word], side_effect=True)
 
     def _bit(self, mask: ir.Value) -> ir.Value:
         return self._e.trunc(self._e.lshr(mask, self._lane), I1)
 
     def word(self, index: int) -> ir.Value:
-        """Where the word is that comes so many words later."""
+        """Where the word is that comes `index` words later."""
         e = self._e
         number = e.add(self._index, ir.Constant(I32, index)) if index else self._index
         return e.add(self.base, e.zext(e.shl(number, self._shift), I64))

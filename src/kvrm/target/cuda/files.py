@@ -150,7 +150,7 @@ class KnownFiles:
                 process.descriptors[fd] = Descriptor(files[word & _LOW], bool(word >> 32))
 
     def map_again(self, process: Process, nth: int, arguments: list[int]) -> int:
-        """The `nth` call of a lane, an mmap with a file's word in place of the descriptor.
+        """The `nth` call of a lane, an mmap with a file's word instead of the descriptor.
 
         Lanes that do the same share the host's copy of the file, as there may be many of them.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from kvrm.errors import UsageError
 from kvrm.memory import PAGE, Memory, Prot, untagged
@@ -79,6 +80,7 @@ class Image:
         index = self.index(page * PAGE)
         return bool(index) and not int(self.table["shared"][index]) & CODE
 
-    def page(self, index: int) -> int:
-        """The number of the page whose entry is at an index of a group's table."""
-        return self._chunks[index // CHUNK - 1] * CHUNK + index % CHUNK
+    def pages_at(self, indices: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """The numbers of the pages whose entries are at these indices of a group's table."""
+        chunks, within = np.divmod(indices, np.uint64(CHUNK))
+        return np.array([0, *self._chunks], np.uint64)[chunks] * np.uint64(CHUNK) + within

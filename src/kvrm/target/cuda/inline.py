@@ -21,7 +21,7 @@ from kvrm.target.cuda.abi import Param, pointer
 class Classifier:
     """`classify(word)` tells a class; `classes` are those of handlers, None of one that runs no word.
 
-    `missing` is the number of the handler that runs in place of one of another class.
+    `missing` is the number of the handler that runs instead of one of another class.
     """
 
     classify: ir.Function
@@ -41,8 +41,8 @@ class Inline:
     words: ir.Value
 
     def word(self, e: Emitter, number: ir.Value) -> ir.Value:
-        """The word of a slot."""
         word = e.load(e.at(self.words, e.shl(number, ir.Constant(I64, 2))), typ=I32)
+        # no kernel writes words: the load needs no order among stores, and may use the read-only cache
         word.set_metadata("invariant.load", e.module.add_metadata([]))
         return word
 

@@ -42,7 +42,7 @@ from kvrm.target.cuda.plan import fits
 from kvrm.target.cuda.region import DeviceRegion
 from kvrm.target.cuda.rounds import Lane, Run, begin_rounds, emit_loop
 from kvrm.target.cuda.stage import DeviceStage
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 from kvrm.values import StagingError
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -52,7 +52,8 @@ MISSING, NEXT_PAGE, BREAKPOINT, UNDEFINED = range(4)
 """Numbers of the fixed handlers; those of variants follow."""
 KERNELS = ("run", *transfer.KERNELS)
 LARGEST_INLINED = 150
-"""LLVM instructions of a handler that is inlined into the loop."""
+"""LLVM instructions of a handler that is inlined into the loop. A larger one, such as LD4, is called: in line
+it would take registers and room in the instruction cache from all others."""
 
 
 Skip = Callable[[Module], ir.Function]
@@ -76,12 +77,12 @@ def stage(
     prefetching: Sequence[int] | None = None,
     skip: Skip | None = None,
 ) -> Staged:
-    """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have numbers behind.
+    """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have the numbers after.
 
     `lone`: it is for one lane. With `inline`, for which there are no regions, a handler runs words of that
     class only which this tells. Those of the variants `prefetching` are there once more, with prefetches, and
-    their decoders behind all others; unless it is None, copies of pages can be made ready. All numbers behind
-    are loops that `skip` skips.
+    their decoders after all others; unless it is None, copies of pages can be made ready. All numbers after
+    these are loops that `skip` skips.
     """
     own = SHARED_POINTER if regions or lone else LOCAL_POINTER
     device, host = Module(own, readies=prefetching is not None), ir.Module(name="decoders")
@@ -140,6 +141,8 @@ def can_prefetch(variant: Variant) -> bool:
 def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Function:
     made = DeviceRegion(module, name, region, alone)
     made.build()
+    # Convergent, as its lanes vote: made conditional on another branch, the call would ask fewer lanes than
+    # are there. One copy: the loop's own registers and code are for all slots.
     for attribute in ("noinline", "convergent"):
         made.function.attributes.add(attribute)
     return made.function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from kvrm.memory import PAGE
 from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
 from kvrm.target.cuda.code import Code, parameters
 from kvrm.target.cuda.driver import Buffer, Device, DeviceError
-from kvrm.target.cuda.image import ENTRY, Image
-from kvrm.target.cuda.memory import FILE, READY, SLAB_BYTES, UNSURE
+from kvrm.target.cuda.gather import ROW_WORDS
+from kvrm.target.cuda.image import Image
+from kvrm.target.cuda.memory import SLAB_BYTES
 from kvrm.target.cuda.pool import Pool
 from kvrm.target.cuda.process import DeviceProcess
 
@@ -29,10 +30,15 @@ LOOKED_AT = 1024
 """Lanes that stand for all of them where it is asked where they are."""
 
 Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.intp]
+"""Of lanes."""
 
 
 READY_MOST, READY_PART = 64, 0.25
 """Pages of which copies are made before lanes run, and the part of the free device memory, at most."""
+ROWS_MOST, ROWS_PART = 64 << 20, 1 / 64
+"""Bytes of the buffer for rows, and the part of the free device memory, at most. It is taken before the pool
+of pages can take all that there is: lanes that then need the CPU leave through it."""
 
 
 class DeviceLanes:
@@ -57,8 +63,9 @@ class DeviceLanes:
         self._padded = groups * GROUP
         self._tables = gpu.allocate(image.table.nbytes * groups)
         self.states = gpu.allocate(self._padded * LANE_WORDS * 8)
-        self._column = gpu.allocate(max(self._padded, LANE_WORDS) * 8)
-        self._rows = gpu.allocate(0)
+        self._column = gpu.allocate((max(self._padded, LANE_WORDS) + 1) * 8)
+        self._sources = gpu.allocate(self._padded * 8)
+        self._rows = gpu.allocate(min(ROWS_MOST, int(gpu.free_bytes * ROWS_PART)))
         self._counters = gpu.allocate(24)
         self._outcome = gpu.allocate(self._padded * 17)
         self._params = gpu.allocate(8 * len(Param))
@@ -189,6 +196,12 @@ class DeviceLanes:
         self._column.write(values)
         self._launch("put_column", offset, 0, self._column.address)
 
+    def set_reason(self, which: Numbers, reason: int) -> None:
+        """Have some lanes stopped for this reason."""
+        reasons = self.get(layout.REASON)
+        reasons[which] = reason
+        self.put(layout.REASON, reasons)
+
     def get(self, offset: int, out: Words | None = None) -> Words:
         """The word at an offset of every lane's state, in `out` if that is given."""
         self._launch("get_column", offset, 0, self._column.address)
@@ -227,43 +240,64 @@ class DeviceLanes:
 
     def outputs(self, stream: int) -> Texts:
         """What each lane wrote to standard output (0) or error (1)."""
-        lengths = self.get(8 * (Word.STDOUT + stream))
+        assert self._process is not None
+        return self.gather(self._process.outputs_at(stream), self.get(8 * (Word.STDOUT + stream)))
+
+    # -- what some lanes hold --------------------------------------------------------------------------------
+    @property
+    def room(self) -> int:
+        """Bytes that can be gathered at a time without taking more device memory."""
+        return self._rows.size
+
+    def gather(self, sources: Words, lengths: Words) -> Texts:
+        """Of each lane `lengths` bytes of device memory, from the address in `sources` on."""
         texts = Texts(np.empty(int(lengths.sum()), np.uint8), lengths)
         if len(texts.data):
-            self._column.write(texts.starts)
-            together = self._room_for(len(texts.data))
-            self._launch("outputs", stream, self._column.address, together.address)
-            together.read(texts.data)
+            self._sources.write(sources)
+            self._gather("gather", self._sources.address, lengths, texts.data)
         return texts
 
-    def entry(self, lane: int, address: int) -> tuple[bool, bool, bool, bool]:
-        """Whether an address is mapped in a lane, may be read, may be written, lies past a file's end."""
-        index = self._image.index(address)
-        entry = np.empty(1, ENTRY)
-        self._tables.read(entry, (lane // GROUP * len(self._image.table) + index) * ENTRY.itemsize)
-        mapped, read, write = (
-            bool(int(entry[name][0]) >> lane % GROUP & 1) for name in ("mapped", "read", "write")
-        )
-        past = int(entry["shared"][0]) & ~(UNSURE | READY) == self._image.zeros | FILE
-        return mapped, read, write, mapped and past
+    def words(self, which: Numbers) -> Words:
+        """All words of some lanes, numbers in ascending order: lanes x LANE_WORDS."""
+        words = np.empty((len(which), LANE_WORDS), np.uint64)
+        self._gather("states", 0, self.of_some(which, LANE_WORDS), words)
+        return words
 
-    def state(self, lane: int) -> Words:
-        """All words of one lane."""
-        block = np.empty((LANE_WORDS, GROUP), np.uint64)
-        self.states.read(block, lane // GROUP * block.nbytes)
-        return np.ascontiguousarray(block[:, lane % GROUP])
+    def owned(self) -> Words:
+        """How many pages each lane has its own copy of."""
+        self._launch("owned", 0, 0, self._column.address)
+        return self._column.read(np.empty(self._lanes, np.uint64))  # type: ignore[no-any-return]
 
-    def own_pages(self, lane: int) -> Iterator[tuple[int, bytes]]:
-        """Number and contents of the pages that a lane has its own copy of."""
-        table = np.empty_like(self._image.table)
-        self._tables.read(table, lane // GROUP * table.nbytes)
-        for at in np.flatnonzero(table["own"] >> np.uint32(lane % GROUP) & np.uint32(1)):
-            yield self._image.page(int(at)), self._pool.read(int(table["slab"][at]), lane % GROUP)
+    def pages(self, which: Numbers, counts: Words) -> tuple[Words, Bytes]:
+        """Numbers and contents (pages x PAGE) of all pages that some lanes own, `counts` of each."""
+        of_all, at_once = self.of_some(which, counts), max(1, self.room // (8 * ROW_WORDS))
+        rows = np.empty((int(counts.sum()), ROW_WORDS), np.uint64)
+        for first in range(0, len(rows), at_once):
+            part = rows[first : first + at_once]
+            self._gather("pages", len(part), of_all, part, first)
+        return self._image.pages_at(rows[:, 0]), rows[:, 1:].view(np.uint8)
+
+    def of_some(self, which: Numbers, counts: Words | int) -> Words:
+        """For every lane how many it has: none, if it is not among `which`."""
+        of_all = np.zeros(self._lanes, np.uint64)
+        of_all[which] = counts
+        return of_all
+
+    def _gather(self, name: str, argument: int, counts: Words, out: Any, first: int = 0) -> None:
+        """Have a kernel bring together what lanes have, `counts` of each, and copy it to `out`.
+
+        That is what there is from `first` on, as far as the kernel fills it.
+        """
+        ends = np.cumsum(counts, dtype=np.uint64)
+        self._column.write(np.append(np.uint64(0), ends) - np.uint64(first))
+        together = self._room_for(out.nbytes)
+        self._launch(name, argument, self._column.address, together.address)
+        together.read(out)
 
     @property
     def device_bytes(self) -> int:
         """Device memory that the lanes have: state, tables, pages, and buffers of system calls."""
-        buffers = (self.states, self._tables, self._column, self._outcome, self._rows)
+        buffers = (self.states, self._tables, self._column, self._sources, self._outcome, self._rows)
         own = sum(buffer.size for buffer in buffers) + self._pool.size
         return own + (self._process.size if self._process else 0)
 
@@ -275,7 +309,7 @@ class DeviceLanes:
         self._code.kernels[name].launch(self._blocks, THREADS, [self._params.address, *arguments])
 
     def _room_for(self, size: int) -> Buffer:
-        """A buffer of at least so many bytes, the same each time if it is large enough."""
+        """A buffer of at least that many bytes, the same each time if it is large enough."""
         if self._rows.size < size:
             self._rows = self._gpu.allocate(size)
         return self._rows
@@ -295,5 +329,5 @@ class DeviceLanes:
 
 
 def _by_words(name: str, address: int, length: int) -> str:
-    """The kernel that copies so many bytes at an address."""
+    """The kernel that copies that many bytes at an address."""
     return name if (address | length) & 7 else f"{name}_words"

@@ -36,7 +36,7 @@ class Ask(IntEnum):
     OPEN = 1  # with these flags
     STATUS = auto()
     LINK_STATUS = auto()  # of a symbolic link itself
-    INHERITED = auto()  # nobody asks: a descriptor that lanes begin with, its number in place of the path
+    INHERITED = auto()  # known from the beginning: a descriptor that lanes have, its number instead of a path
 
 
 NAME_WORDS = 32
@@ -46,7 +46,7 @@ QUESTION_WORDS = 1 + NAME_WORDS
 class Answer(IntEnum):
     """Words of what is known of a question, in the table that FILES points to.
 
-    Number 0 of the table is no answer: in place of a question it has how many others there are.
+    Number 0 of the table is no answer: instead of a question it has how many others there are.
     """
 
     RESULT = 0  # 0, what the call fails with, or NOT_HERE
@@ -60,7 +60,7 @@ ANSWER_WORDS = Answer.QUESTION + QUESTION_WORDS
 ANSWERS = 64
 """How many there can be, number 0 included."""
 QUESTIONS = 32
-"""How many the buffer of ASKED has, behind a word that counts them; those that are too many are lost."""
+"""How many the buffer of ASKED has, after a word that counts them; those that are too many are lost."""
 
 
 class Fixed(IntEnum):

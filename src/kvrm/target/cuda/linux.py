@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from llvmlite import ir
 
 from kvrm.engine.emitter import I8, I32, I64
 from kvrm.linux import abi
-from kvrm.linux.calls.time import CPU, MONOTONIC, REAL
+from kvrm.linux.clock import CLOCKS, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.process import LONGEST_SLEEP
 from kvrm.linux.signals import UNBLOCKABLE
 from kvrm.target.cuda import linux_files, linux_memory
 from kvrm.target.cuda.abi import Word
@@ -53,15 +52,25 @@ def _fixed(word: Fixed) -> Build:
 
 def _set_robust_list(c: Call) -> None:
     c.fail_if(c.e.not_(c.equal(c.x(1), 24)), Errno.EINVAL)
+    c.require_room_in_log()
+    c.log(NUMBERS["set_robust_list"], const(0))
     c.ret(0)
 
 
+def _set_tid_address(c: Call) -> None:
+    c.require_room_in_log()
+    c.log(NUMBERS["set_tid_address"], c.fixed(Fixed.PID))
+    c.ret(c.fixed(Fixed.PID))
+
+
 def _futex(c: Call) -> None:
-    command = c.e.and_(c.x(1, "u"), const(~(abi.FUTEX_PRIVATE | abi.FUTEX_CLOCK_REALTIME)))
+    """FUTEX_WAKE: one that processes share must be in memory."""
+    operation = c.x(1, "u")
+    c.refuse_unless(c.equal(c.e.and_(operation, const(~abi.FUTEX_PRIVATE)), abi.FUTEX_WAKE))
     c.fail_if(c.has(c.x(0), 3), Errno.EINVAL)
-    for known in (abi.FUTEX_WAKE, abi.FUTEX_WAKE_BITSET, abi.FUTEX_REQUEUE):
-        c.ret_if(c.equal(command, known), 0)
-    c.refuse()
+    c.ret_if(c.has(operation, abi.FUTEX_PRIVATE), 0)
+    c.read(c.x(0), 4, c.local(1))
+    c.ret(0)
 
 
 def _prlimit64(c: Call) -> None:
@@ -213,7 +222,7 @@ def _nanosleep(c: Call) -> None:
     seconds, ns = c.read_words(c.x(0), 2)
     c.refuse_unless(e.and_(c.below(seconds, SLEEP_MOST), c.below(ns, BILLION)))
     slept = e.add(e.add(c.get(Word.SKIPPED), e.mul(seconds, const(BILLION))), ns)
-    c.refuse_unless(c.below(slept, LONGEST_SLEEP))
+    c.refuse_unless(c.below(e.add(slept, c.retired), LATEST))
     c.put(Word.SKIPPED, slept)
     c.ret(0)
 
@@ -221,16 +230,20 @@ def _nanosleep(c: Call) -> None:
 def _now(c: Call, clock: ir.Value) -> ir.Value:
     """The time of a clock; EINVAL if there is none."""
     e = c.e
-    c.fail_if(e.not_(c.below(clock, 64)), Errno.EINVAL)
-    real, monotonic, cpu = (
-        c.has(e.lshr(const(sum(1 << k for k in clocks)), clock), 1) for clocks in (REAL, MONOTONIC, CPU)
-    )
-    c.fail_if(e.not_(e.or_(e.or_(real, monotonic), cpu)), Errno.EINVAL)
-    return e.select(real, c.realtime(), e.select(monotonic, c.uptime(), c.retired))
+    c.refuse_if(c.has(clock, 1 << 63))
+    known = [number for number, kind in CLOCKS.items() if not kind.read]
+
+    def among(numbers: Iterable[int]) -> ir.Value:
+        return c.has(e.lshr(const(sum(1 << number for number in numbers)), clock), 1)
+
+    c.fail_if(e.not_(e.and_(c.below(clock, 64), among(known))), Errno.EINVAL)
+    real = among(number for number in known if CLOCKS[number].offset)
+    cpu = among(number for number in known if CLOCKS[number].cpu)
+    return e.select(real, c.realtime(), e.select(cpu, c.retired, c.uptime()))
 
 
 def _write_time(c: Call, to: ir.Value, ns: ir.Value, unit: int) -> None:
-    """Seconds, and the rest in units of so many nanoseconds."""
+    """Seconds, and the rest in units of that many nanoseconds."""
     rest = c.e.urem(ns, const(BILLION))
     c.write_words(to, c.e.udiv(ns, const(BILLION)), c.e.udiv(rest, const(unit)))
 
@@ -278,7 +291,7 @@ CALLS: Mapping[int, Build] = {
         "sched_yield": _number(0),
         "sendfile": linux_files.sendfile,
         "set_robust_list": _set_robust_list,
-        "set_tid_address": _fixed(Fixed.PID),
+        "set_tid_address": _set_tid_address,
         "uname": _uname,
         "write": linux_files.write,
         "writev": linux_files.writev,

@@ -68,7 +68,7 @@ def _known(module: ir.Module) -> ir.Function:
         return module.globals["known"]
     fn = ir.Function(module, ir.FunctionType(I64, [I64, PTR]), "known")
     fn.linkage = "internal"
-    fn.attributes.add("noinline")
+    fn.attributes.add("noinline")  # several system calls look files up: one copy for all
     e = Emitter(fn.append_basic_block("entry"))
     params, question = fn.args
     process = pointer(e, e.load_at(pointer(e, params), 8 * Param.PROCESS, I64))

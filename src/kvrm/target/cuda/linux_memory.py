@@ -82,6 +82,7 @@ def mmap(c: Call) -> None:
     c.refuse_if(c.has(c.examine(start, end), SOME_MAPPED | SOME_OTHER | SOME_CODE))
     rest = e.select(anonymous, const(0), const(FILE))
     c.show(start, end, _allowed(c, prot, MAP), content, size, rest)
+    _note_code(c)
     c.put(Word.LOWEST, start)
     c.put(Word.FILE_ROOM, e.sub(room, size))
     c.log(NUMBERS["mmap"], start, *(c.x(i) for i in range(4)), file, c.x(5))
@@ -95,7 +96,7 @@ def _allowed(c: Call, prot: ir.Value, bits: int) -> ir.Value:
 
 
 def _what(c: Call, length: ir.Value) -> list[ir.Value]:
-    """What mmap maps: the lane's word of the file in place of the descriptor, device address, and bytes."""
+    """What mmap maps: the lane's word of the file instead of the descriptor, device address, and bytes."""
     e, parts = c.e, [c.local(1) for _ in range(3)]
 
     def be(*values: ir.Value) -> None:
@@ -151,8 +152,14 @@ def mprotect(c: Call) -> None:
     # files that are mapped here were opened for reading, so shared ones cannot be made writable
     c.refuse_if(c.e.and_(c.has(c.x(2), Prot.W), c.has(found, SOME_FILE)))
     c.change(start, end, _allowed(c, c.x(2), MAP | KEEP))
+    _note_code(c)
     c.log(NUMBERS["mprotect"], const(0))
     c.ret(0)
+
+
+def _note_code(c: Call) -> None:
+    """Memory that the call makes executable is only read here: a lane that jumps there goes to the CPU."""
+    c.put(Word.HAS_CODE, c.e.or_(c.get(Word.HAS_CODE), c.e.and_(c.x(2), const(Prot.X))))
 
 
 def madvise(c: Call) -> None:

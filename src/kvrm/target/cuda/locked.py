@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 MOST = 2 << 30
-"""Bytes that are locked at most; what is more is in usual memory."""
+"""Bytes that are locked at most; what is more is in usual memory. Locked pages are taken from all other
+processes of the host."""
 
 
 class LockedMemory:
-    """Blocks that `lock` gives (address of so many bytes, 0: none); given back, one is used again."""
+    """Blocks that `lock` gives (address of that many bytes, 0: none); given back, one is used again."""
 
     def __init__(self, lock: Callable[[int], int], free: Callable[[int], None]) -> None:
         self._lock, self._free = lock, free

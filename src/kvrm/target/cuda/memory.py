@@ -24,6 +24,7 @@ from kvrm.target.cuda.abi import PAGES_LEFT, Param, pointer
 
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
+ENTRY_BYTES = 32
 PRIVATE, CODE, FILE, UNSURE, READY, ADDRESS = 1, 2, 4, 8, 16, -32
 """Marks in its first word, and the bits of the address."""
 CHUNK = 512
@@ -34,7 +35,7 @@ OWN_STRIDE = 8 * 32
 LARGEST = 64
 """Bytes of the largest access."""
 BUSY = 1
-"""In place of a slab's address while a lane takes one."""
+"""Instead of a slab's address while a lane takes one."""
 
 MASK = {"R": READ, "W": WRITE}
 _KIND = {"R": AccessKind.READ, "W": AccessKind.WRITE}
@@ -93,7 +94,7 @@ def inside(e: Emitter, offset: ir.Value, stride: ir.Value) -> ir.Value:
 
 
 def fast(size: int) -> bool:
-    """Whether there is a fast way for accesses of so many bytes: not for those of three registers."""
+    """Whether there is a fast way for accesses of that many bytes: not for those of three registers."""
     return size in (1, 2, 4) or size % 8 == 0
 
 
@@ -143,7 +144,7 @@ def slow_function(module: ir.Module, name: str) -> ir.Function:
     if name not in module.globals:
         fn = ir.Function(module, SLOW, name)
         fn.linkage = "internal"
-        fn.attributes.add("noinline")
+        fn.attributes.add("noinline")  # one rare copy: in line it would push hot code out of the cache
         _build_slow(fn, "W" if name == "write_slow" else "R")
     return module.globals[name]
 
@@ -197,7 +198,7 @@ def own_function(module: ir.Module) -> ir.Function:
     if "own" not in module.globals:
         fn = ir.Function(module, ir.FunctionType(I1, [I64, I64, PTR, PTR]), "own")
         fn.linkage = "internal"
-        fn.attributes.add("noinline")
+        fn.attributes.add("noinline")  # one rare copy: in line it would push hot code out of the cache
         _build_own(fn)
     return module.globals["own"]
 

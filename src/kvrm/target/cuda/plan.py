@@ -10,13 +10,16 @@ from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 
 ENOUGH = 0.003
-"""The part of a path that may stay interpreted."""
+"""The part of a path that may stay interpreted, as on the CPU (`kvrm.engine.translator.plan`)."""
 LARGEST = 40
-"""Instructions of a region, if there must be several: lanes of a block run one of them at a time."""
+"""Instructions of a region, if there must be several: lanes of a block run one of them at a time, and wait
+less for others that go round its loops the smaller it is. Of 3,000 down to 20, a parser was fastest with 40
+(docs/measurements/gpu.md)."""
 ALL = 1000
-"""Instructions of all regions that the GPU's instruction cache has room for, about."""
+"""Instructions of all regions that the GPU's instruction cache has room for, about. Above it, warps that
+choose by themselves wait for code most of the time (docs/measurements/gpu.md)."""
 MOST = 400
-"""Regions."""
+"""Regions, at most: the driver compiles all of them before the first launch."""
 MOST_TARGETS = 16
 """Of an indirect branch: to leave a region takes longer than to look for a block in it."""
 RAREST = 0.001

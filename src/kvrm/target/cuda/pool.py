@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
-from kvrm.memory import PAGE
-from kvrm.target.cuda.abi import GROUP
 from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.memory import SLAB_BYTES
 
 PART = 0.5
-"""The part of the free device memory that more slabs may take."""
+"""The part of the free device memory that more slabs may take: the rest is the caller's, for results and
+libraries that share the GPU."""
 FIRST = 4
-"""Slabs for each group of lanes to begin with."""
+"""Slabs for each group of lanes to begin with: stack, heap and data of a small program. A lane that finds the
+pool empty stops, and its launch is repeated once the host has allocated more."""
 
 
 class Pool:
@@ -58,13 +55,3 @@ class Pool:
             size = self.size
             self._blocks.clear()
             self._blocks.append(self._gpu.allocate(size))
-
-    def read(self, slab: int, lane: int) -> bytes:
-        """The page of lane 0 to 31 in the slab at a device address."""
-        rows = np.empty((PAGE // 8, GROUP), np.uint64)
-        self._holder(slab).read(rows, slab - self._holder(slab).address)
-        column: npt.NDArray[np.uint64] = rows[:, lane]
-        return column.tobytes()
-
-    def _holder(self, slab: int) -> Buffer:
-        return next(b for b in self._blocks if b.address <= slab < b.address + b.size)

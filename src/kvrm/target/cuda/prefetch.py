@@ -22,7 +22,7 @@ MOST = 2
 """Prefetches of a site."""
 STEPS_BYTES = 2 * MOST
 STEPS = OPERAND_BYTES - STEPS_BYTES
-"""Offset of a site's steps among its operands: so many bytes ahead, 16 bits each, 0 for none."""
+"""Offset of a site's steps among its operands: bytes ahead, 16 bits each, 0 for none."""
 IN_SLOT = slice(OPERANDS + STEPS, OPERANDS + OPERAND_BYTES)
 INSTRUCTION = "prefetch.global.L1 [$0];"
 
@@ -43,4 +43,5 @@ def prefetch(e: Emitter, address: ir.Value, page: ir.Value, steps: ir.Value) -> 
         some = e.icmp_unsigned("!=", step, ir.Constant(I64, 0))
         with e.if_then(e.and_(e.and_(known, same), some)):
             where, _ = access.place(e, page, there)
+            # nothing depends on it: without a side effect the optimiser would remove it
             e.asm(ir.FunctionType(ir.VoidType(), [I64]), INSTRUCTION, "l", [where], side_effect=True)

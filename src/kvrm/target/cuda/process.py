@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +29,9 @@ from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_worker import Job
 from kvrm.machine.state import State
-from kvrm.machine.texts import Texts
 from kvrm.memory import PAGE, VA_BITS, Mark, Memory
 from kvrm.target.cuda.abi import Word
-from kvrm.target.cuda.driver import Device
+from kvrm.target.cuda.driver import Buffer, Device
 from kvrm.target.cuda.files import KnownFiles, numbered
 from kvrm.target.cuda.layout import (
     ACTIONS,
@@ -56,6 +56,9 @@ from kvrm.target.cuda.layout import (
 )
 from kvrm.target.cuda.memory import CHUNK
 
+if TYPE_CHECKING:
+    from kvrm.target.cuda.leaving import Leaver
+
 RECORDS = 64
 """Calls that a lane's log has room for."""
 AHEAD = 4
@@ -65,7 +68,7 @@ OUTPUT_MOST, OUTPUT_LEAST = 1 << 20, 1 << 12
 OUTPUT_PART = 0.05
 """The part of the free device memory that these may take."""
 ROOM = 1 << 30
-"""A hole of so many bytes is what mappings grow into."""
+"""A hole of that many bytes is what mappings grow into."""
 
 
 def lowest_mapping(memory: Memory) -> tuple[int, int]:
@@ -109,7 +112,7 @@ class DeviceProcess:
         self._rest = _rest_of_input(process)
         lowest, holes = lowest_mapping(memory)
         self.words: dict[int, int] = {
-            **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.LOGGED), 0),
+            **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.LOGGED, Word.HAS_CODE), 0),
             **self.files.inherited(process),
             Word.SKIPPED: process.skipped,
             Word.BLOCKED: process.signals.blocked,
@@ -133,14 +136,15 @@ class DeviceProcess:
         """The words that tell each lane where its input is."""
         texts = job.stdin
         if texts is None:
-            lengths, starts = np.full(lanes, len(self._rest), np.uint64), np.zeros(lanes, np.uint64)
+            self._lengths, starts = np.full(lanes, len(self._rest), np.uint64), np.zeros(lanes, np.uint64)
             self._input = self._gpu.upload(self._rest)
         else:
-            lengths, starts = texts.lengths, texts.starts
+            self._lengths, starts = texts.lengths, texts.starts
             self._input = self._gpu.view(texts.data) if texts.on_device else self._gpu.upload(texts.data)
+        self._given_there = texts is not None and texts.on_device
         self._starts = starts + np.uint64(self._input.address)
         yield Word.INPUT, self._starts
-        yield Word.INPUT_END, self._starts + lengths
+        yield Word.INPUT_END, self._starts + self._lengths
 
     def stacks(self, job: Job) -> tuple[Words, int, npt.NDArray[np.uint8]]:
         """With its own arguments, each lane's sp, and its stack from the lowest on. Raises OutOfMemory."""
@@ -159,32 +163,48 @@ class DeviceProcess:
             row[sp - lowest :] = np.frombuffer(data, np.uint8)
         return np.array([sp for sp, _ in found], np.uint64), lowest, rows
 
-    def replay(self, job: Job, lane: int, words: Words, pc: int) -> tuple[Snapshot, bytes | None]:
+    def outputs_at(self, stream: int) -> Words:
+        """Device addresses of what lanes write to standard output (0) or error (1)."""
+        return self._rows(self._outputs[stream], self._room)
+
+    def parts(self, get: Callable[[int], Words]) -> list[tuple[Words, Words]]:
+        """Device addresses and bytes of what each lane has there: its log, both outputs, its input.
+
+        `get` gives the word at an offset of every lane's state. Inputs in the host's memory have no bytes.
+        """
+        outputs = ((self.outputs_at(stream), get(8 * (Word.STDOUT + stream))) for stream in range(2))
+        log = self._rows(self._log, RECORDS * RECORD), get(8 * Word.LOGGED) * np.uint64(RECORD)
+        given = self._lengths if self._given_there else np.zeros_like(self._lengths)
+        return [log, *outputs, (self._starts, given)]
+
+    def _rows(self, buffer: Buffer, size: int) -> Words:
+        """Where each lane's part of a buffer begins."""
+        return np.uint64(buffer.address) + np.uint64(size) * np.arange(len(self._starts), dtype=np.uint64)
+
+    def replay(self, job: Job, left: Leaver, pc: int) -> tuple[Snapshot, bytes | None, bool]:
         """What a worker needs to go on with a lane; `memory` is then mapped as the lane has it."""
-        self._process.begin(self._snapshot, self._text(lane, job.stdin) if job.stdin else None)
+        stdin = None
+        if job.stdin is not None:
+            stdin = left.stdin if job.stdin.on_device else job.stdin[left.lane]
+        self._process.begin(self._snapshot, stdin)
         if job.args is not None:
-            self._process.set_arguments(job.args[lane])
-        same = all(words[word] == value for word, value in self._first(lane).items())
+            self._process.set_arguments(job.args[left.lane])
+        words = left.words
+        same = all(words[word] == value for word, value in self._first(left.lane).items())
         if not same:
             process = self._process.current()
-            self._repeat_calls(process, lane, int(words[Word.LOGGED]), pc)
-            self._repeat_streams(process, lane, words)
+            self._repeat_calls(process, np.frombuffer(left.log, np.uint64).reshape(-1, RECORD // 8), pc)
+            self._repeat_streams(process, left)
             process.skipped, process.signals.blocked = int(words[Word.SKIPPED]), int(words[Word.BLOCKED])
             if words[Word.RANDOM]:
                 process.random.getrandbits(32 * int(words[Word.RANDOM]))
         return self._process.saved()
 
-    def _text(self, lane: int, texts: Texts) -> bytes:
-        text = np.empty(int(texts.lengths[lane]), np.uint8)
-        return self._input.read(text, int(texts.starts[lane])).tobytes()  # type: ignore[no-any-return]
-
     def _first(self, lane: int) -> dict[int, int]:
         """The words that a lane begins with."""
         return {**self.words, Word.INPUT: int(self._starts[lane])}
 
-    def _repeat_calls(self, process: Process, lane: int, count: int, pc: int) -> None:
-        records = np.empty((count, RECORD // 8), np.uint64)
-        self._log.read(records, lane * RECORDS * RECORD)
+    def _repeat_calls(self, process: Process, records: Words, pc: int) -> None:
         for nth, record in enumerate(records):
             call, expected = TABLE[int(record[0])], int(record[1])
             if call.name == "rt_sigaction":
@@ -203,14 +223,13 @@ class DeviceProcess:
                     advice="this is a fault of KVRM, please report it with the program and this line",
                 )
 
-    def _repeat_streams(self, process: Process, lane: int, words: Words) -> None:
+    def _repeat_streams(self, process: Process, left: Leaver) -> None:
         source = _input_of(process)
         if source is not None:
-            source.read(process, int(words[Word.INPUT] - self._starts[lane]))
-        for stream, captured in enumerate((process.stdout, process.stderr)):
-            written = np.empty(int(words[Word.STDOUT + stream]), np.uint8)
-            captured += self._outputs[stream].read(written, lane * self._room).tobytes()
-        self.files.put_back(process, self.words, words)
+            source.read(process, int(left.words[Word.INPUT] - self._starts[left.lane]))
+        process.stdout += left.stdout
+        process.stderr += left.stderr
+        self.files.put_back(process, self.words, left.words)
 
 
 def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:

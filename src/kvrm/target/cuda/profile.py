@@ -19,7 +19,8 @@ from kvrm.memory import PAGE, GuestFault, Memory
 from kvrm.target.cuda.plan import MOST_TARGETS, plan
 
 PIECES, PIECE, GAP = 12, 20_000, 60_000
-"""How often a lane is recorded, for how many instructions, and how many it runs in between."""
+"""How often a lane is recorded, for how many instructions, and how many it runs in between: pieces from all
+over its beginning, since to record takes longer than to run."""
 OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 8
 """Lanes that are recorded besides the first, how often, and how many in a row that add nothing end it."""
 

@@ -3,7 +3,7 @@
 All lanes of a group share the address of what a page shows until it is written: the page of zeros, or one of
 a file, as the first lane has it that maps the page. It can become another while no lane of the group has the
 page mapped. Lanes map pages at the same moment only if they are at the same system call instruction, and none
-goes on behind it before all have done theirs (`kvrm.target.cuda.rounds`). A lane that finds what another one
+goes on after it before all have done theirs (`kvrm.target.cuda.rounds`). A lane that finds what another one
 has mapped where its own would be has nothing mapped, and the CPU does its call. A page is READY from the
 beginning, until a lane gives up its copy or shows something else there.
 """
@@ -32,7 +32,7 @@ from kvrm.target.cuda.memory import (
     Access,
     local_words,
 )
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
 SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
@@ -124,7 +124,7 @@ def show(module: ir.Module) -> ir.Function:
     with e.if_then(_has(e, rest, FILE)):
         there = e.and_(e.add(size, _c(PAGE - 1)), _c(-PAGE))
         e.call(change(module), [params, e.add(start, there), end, _c(MAP), left])
-    # who has claimed a page since has seen that it is mapped, or is seen here
+    # a lane that has claimed a page since has seen that it is mapped, or is seen here
     _fence(e)
     with _pages(e, start, end) as at:
         differs = e.icmp_unsigned("!=", _shown(e, _shared(e, a.entry(at))), wanted(at))
@@ -145,7 +145,7 @@ def _claim(module: ir.Module) -> ir.Function:
         return module.globals["claim"]
     fn = ir.Function(module, ir.FunctionType(I1, [PTR, I64]), "claim")
     fn.linkage = "internal"
-    fn.attributes.add("noinline")
+    fn.attributes.add("noinline")  # called for each page in a loop of `show`, and rare: one copy
     entry, wanted = fn.args
     e = Emitter(fn.append_basic_block("entry"))
     look, differs, other, claim, claimed, yes, no = (
@@ -175,7 +175,12 @@ def _claim(module: ir.Module) -> ir.Function:
 
 
 def _fence(e: Emitter) -> None:
-    """Other lanes see what was written before it, or this one sees what they have."""
+    """Of two lanes that each write one word and then read the other's, at least one sees the other's write.
+
+    One maps a page and then looks whether its contents were claimed, the other claims them and then looks
+    whether the page is mapped. Weaker orders let both read the old words, and the page would show one lane
+    what the other has mapped. A group's lanes are of one block: no wider fence is needed.
+    """
     e.fence("seq_cst", "block")
 
 
@@ -215,11 +220,10 @@ def _range_function(
 ) -> tuple[ir.Function, Emitter, Thread, Access]:
     fn = ir.Function(module, ir.FunctionType(result, arguments), name)
     fn.linkage = "internal"
-    fn.attributes.add("noinline")
+    fn.attributes.add("noinline")  # several system calls use it: one copy for all
     e = Emitter(fn.append_basic_block("entry"))
     t = Thread(e, fn.args[0])
-    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
-    return fn, e, t, Access(e, root, pointer(e, t.table), t.lane)
+    return fn, e, t, t.access(e)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ the smallest number, until they come to where others wait; then all that entered
 follow the flow of control: a loop's blocks before what comes after it, a function's before what follows its
 call. So lanes that went different ways meet where their ways do. The hardware alone would not see to it: it
 has lanes meet where all ways lead, and each block has ways that lead out of the region. Here all ways lead to
-the meeting, those out too; nothing depends on who is there, so nobody is waited for in vain.
+the meeting, those out too; nothing depends on which lanes are there, so no lane is waited for in vain.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kvrm.target.cuda.registers import DeviceRegisters, RegistersInMemory
 from kvrm.values import Bits, bits
 
 SITES = {"R": 4, "W": 2}
-"""Places of a region that remember a page, for each kind of access: the last is for all that have none."""
+"""Sites of a region that remember a page, for each kind of access: the last is for all that have none."""
 OUT, PLAIN_OUT = 1 << 16, (1 << 16) + 1
-"""In place of a block's number: the lane leaves, and its target says where to; PLAIN_OUT: to the handler."""
-NOBODY = (1 << 32) - 1
-"""In place of the least number of those who wait."""
+"""Instead of a block's number: the lane leaves, and its target says where to; PLAIN_OUT: to the handler."""
+NONE_WAITS = (1 << 32) - 1
+"""Instead of the least number of lanes that wait."""
 
 
 def _c(value: int) -> ir.Constant:
@@ -45,7 +45,7 @@ def _c(value: int) -> ir.Constant:
 class DeviceRegion(RegionStage):
     """A region on the device.
 
-    If it is `alone`, registers live in SSA, and places that access memory remember their pages: those with
+    If it is `alone`, registers live in SSA, and sites that access memory remember their pages: those with
     the same address registers share what they remember. Otherwise registers are in memory between blocks.
     """
 
@@ -115,16 +115,16 @@ class DeviceRegion(RegionStage):
         """None: a block may follow the meeting."""
         return {}
 
-    def _unroll(self, turn: list[Block], needed: int) -> None:
+    def _unroll(self, iteration: list[Block], needed: int) -> None:
         e, self._gone = self.e, set()
         start = e.append_basic_block("start")
         e.branch(start)
         e.position_at_end(start)
         self._before = self._present()
-        super()._unroll(turn, needed)
+        super()._unroll(iteration, needed)
         self._before = None
 
-    def _checked_together(self, turn: list[Block]) -> Any:
+    def _checked_together(self, iteration: list[Block]) -> Any:
         return _Apart()
 
     def leave_plain(self) -> None:
@@ -134,7 +134,7 @@ class DeviceRegion(RegionStage):
         self._wait(_c(PLAIN_OUT))
 
     def _finish(self, block: Block) -> None:
-        """Go on with the next block if nobody waits before it; else meet."""
+        """Go on with the next block if no lane waits before it; else meet."""
         e = self.e
         self._ahead = self._region.successors(block.start)
         target, condition = self._next or (bits(64, block.end), None)
@@ -157,7 +157,7 @@ class DeviceRegion(RegionStage):
     def _go(self, pc: int, before: ir.Value | None, others: Set[int]) -> None:
         """Go on with a block, while others may go to blocks of those numbers; `before`: all that were here.
 
-        Those whose number is least go on without the others, who wait.
+        Those whose number is least go on without the others, which wait.
         """
         e, number = self.e, self._number_of(pc)
         if number == OUT:
@@ -199,7 +199,7 @@ class DeviceRegion(RegionStage):
         self._wait(number)
 
     def _edge(self, pc: int) -> None:
-        """Leave a loop in one of several turns: those who stay go on to the last."""
+        """Leave a loop in one of several iterations: lanes that stay go on to the last."""
         self._ahead = [pc] if pc in self._heads else []
         self._gone.add(self._number_of(pc))
         self._go(pc, self._before, {-1})
@@ -221,11 +221,11 @@ class DeviceRegion(RegionStage):
         return self.e.external("llvm.nvvm.activemask", I32)
 
     def _least(self, value: ir.Value) -> ir.Value:
-        """The least of those who are here, whoever they are: nobody is waited for in vain."""
+        """The least of the lanes that are here, whichever they are: none is waited for in vain."""
         return self.e.external("llvm.nvvm.redux.sync.umin", I32, value, self._present())
 
     def _meet(self) -> None:
-        """Where all lanes come who do not go on together."""
+        """Where all lanes come that do not go on together."""
         e = self.e
         look, part, go = (e.append_basic_block(name) for name in ("look", "part", "go"))
         e.position_at_end(self._parted)
@@ -236,7 +236,7 @@ class DeviceRegion(RegionStage):
         e.cbranch(e.icmp_unsigned(">=", chosen, _c(OUT)), part, look)
         e.position_at_end(look)
         among = e.icmp_unsigned("==", mine, chosen)
-        e.store(self._least(e.select(among, _c(NOBODY), mine)), self._waiting)
+        e.store(self._least(e.select(among, _c(NONE_WAITS), mine)), self._waiting)
         e.cbranch(among, go, self._parted)
         e.position_at_end(go)
         first, *others = (self._heads[pc] for pc in self._order)
@@ -292,7 +292,12 @@ class DeviceRegion(RegionStage):
         self._leave_if(refused)
 
     def _leave_if(self, refused: ir.Value) -> None:
-        """Lanes that took longer are waited for before those that were refused leave."""
+        """Lanes that took longer are waited for before those that were refused leave.
+
+        The assembly is convergent: the optimiser may neither copy it to both sides of a branch nor see that
+        what comes out is what went in. Without it, refused lanes jump from the slow access to the way out,
+        and lanes of the fast one go on before those of the slow one are back.
+        """
         e = self.e
         hidden = e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [e.zext(refused, I32)], side_effect=True)
         hidden.attributes.add("convergent")

@@ -37,7 +37,7 @@ class RegistersInMemory(DeviceRegisters):
         super().__init__(stage, e, state, dict.fromkeys(widths, 128), own)
 
     def slot(self, name: str, t: ir.Type, first: ir.Value | int | None = None) -> ir.Value:
-        """A register's place is its slot."""
+        """A register is where its slot is."""
         if not isinstance(first, int):
             return super().slot(name, t, first)
         if name not in self._slots:

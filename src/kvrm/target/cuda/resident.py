@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
+from kvrm.linux.clock import EPOCH
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.process import EPOCH
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
@@ -25,7 +25,7 @@ from kvrm.target.cuda.abi import PAGES_LEFT, Param, Word, pointer
 from kvrm.target.cuda.layout import ANSWER_WORDS, ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
 from kvrm.target.cuda.memory import local_words, slow_function
 from kvrm.target.cuda.ranges import SOME_FIXED
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
 NUMBERS = {row.name: number for number, row in TABLE.items()}
 """Of system calls, by name."""
@@ -33,7 +33,7 @@ LEAVE, DONE, EXIT, ASKED = range(4)
 """What `resident` returns: nothing was done; the result is in x0; the exit code is in ADDRESS; nothing was
 done, and the call is to be done again when the host has answered."""
 NOT_HERE, UNANSWERED = 1 << 63, (1 << 63) + 1
-"""In place of the result of a call that must be done on the CPU, and of one that has asked the host."""
+"""Instead of the result of a call that must be done on the CPU, and of one that has asked the host."""
 LARGEST = 1 << 26
 """Bytes of the largest range of addresses that a call changes here."""
 BUILDS = ir.FunctionType(I64, [PTR, PTR, I64, I64])
@@ -65,16 +65,15 @@ class Call:
         return (self.e.sext if kind == "i" else self.e.zext)(self.e.trunc(raw, I32), I64)
 
     def get(self, word: Word, index: ir.Value | int = 0) -> ir.Value:
-        """One of the lane's own words, or one of those behind it."""
+        """One of the lane's own words, or one of those after it."""
         return self.e.load(self._own(word, index), typ=I64)
 
     def put(self, word: Word, value: ir.Value, index: ir.Value | int = 0) -> None:
-        """Set one of them."""
         self.e.store(value, self._own(word, index))
 
     def _own(self, word: Word, index: ir.Value | int) -> ir.Value:
-        behind = const(index) if isinstance(index, int) else index
-        offset = self.e.mul(self.e.add(behind, const(word)), const(256))
+        later = const(index) if isinstance(index, int) else index
+        offset = self.e.mul(self.e.add(later, const(word)), const(256))
         return self.e.at(pointer(self.e, self.thread.state), offset)
 
     def fixed(self, first: int, index: ir.Value | int = 0) -> ir.Value:
@@ -83,8 +82,8 @@ class Call:
 
     def place(self, first: int, index: ir.Value | int = 0) -> ir.Value:
         """Where such a word is."""
-        behind = const(index) if isinstance(index, int) else index
-        return self.e.at(self._process, self.e.mul(self.e.add(behind, const(first)), const(8)))
+        later = const(index) if isinstance(index, int) else index
+        return self.e.at(self._process, self.e.mul(self.e.add(later, const(first)), const(8)))
 
     def buffer(self, base: ir.Value, size: ir.Value, at: ir.Value) -> ir.Value:
         """Byte `at` of the lane's part of buffers of `size` bytes that begin at `base`."""
@@ -119,7 +118,6 @@ class Call:
 
     # -- ways to end -----------------------------------------------------------------------------------------
     def ret(self, value: ir.Value | int) -> None:
-        """The result."""
         self.e.ret(const(value) if isinstance(value, int) else value)
 
     def refuse(self) -> None:
@@ -143,7 +141,6 @@ class Call:
         self.refuse_if(self.e.not_(condition))
 
     def fail_if(self, condition: ir.Value, errno: Errno) -> None:
-        """The call fails."""
         self.ret_if(condition, -errno)
 
     # -- guest memory ----------------------------------------------------------------------------------------
@@ -296,7 +293,7 @@ Build = Callable[[Call], None]
 def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function:
     """Emit `resident` with these calls by number."""
     c = Call(module, "resident")
-    c.fn.attributes.add("noinline")
+    c.fn.attributes.add("noinline")  # large and rare: in the loop it would cost all handlers registers
     e = c.e
     c.ret_if(c.equal(e.load_at(c.thread.params, 8 * Param.PROCESS, I64), 0), LEAVE)
     leave, unknown, end, done = (e.append_basic_block(name) for name in ("leave", "unknown", "end", "done"))

@@ -29,7 +29,7 @@ from kvrm.target.cuda.abi import (
     shared,
 )
 from kvrm.target.cuda.inline import Classifier
-from kvrm.target.cuda.transfer import Thread
+from kvrm.target.cuda.thread import Thread
 
 ALL_LANES = ir.Constant(I32, (1 << 32) - 1)
 
@@ -47,7 +47,6 @@ class Lane:
     own: ir.Value
 
     def call(self, e: Emitter, handler: ir.Function, arguments: list[ir.Value]) -> None:
-        """Run a handler."""
         inlined = "alwaysinline" in handler.attributes
         if inlined:
             e.call(handler, [self.state, self.variables, *arguments, self.own])
@@ -72,7 +71,7 @@ class Lane:
 class Run:
     """What a slot can have run, in the order of its numbers.
 
-    `handlers` are functions, and whether the slot behind is all that they can leave a lane at; `regions`
+    `handlers` are functions, and whether the next slot is all that they can leave a lane at; `regions`
     functions, and how many blocks they are entered at. All other numbers are loops that `skip` skips. With
     `classifier`, for which there is nothing but handlers, one runs words of its own class only.
     """
@@ -92,7 +91,7 @@ def emit_loop(
     rounds: Rounds | None = None,
     lone: bool = False,
 ) -> None:
-    """The loop, behind the block that is being emitted; once no lane runs, `done` is next.
+    """The loop, after the block that is being emitted; once no lane runs, `done` is next.
 
     With `rounds` all warps of a block run the same slot at a time; `lone`: a warp has one lane at most.
     """
@@ -122,14 +121,14 @@ def emit_loop(
     number = e.zext(e.and_(least, ir.Constant(I32, PLAIN - 1)), I64)
     # loaded before lanes part, so that all of them load the same
     operands = _operands(e, slots, number)
-    behind = e.and_(e.add(least, ir.Constant(I32, 1)), ir.Constant(I32, PLAIN - 1))
-    ahead = _id(e, slots, behind) if lone else None
+    next_one = e.and_(e.add(least, ir.Constant(I32, 1)), ir.Constant(I32, PLAIN - 1))
+    ahead = _id(e, slots, next_one) if lone else None
     choose = None if inline is None else partial(inline.choose, inline.word(e, number))
     # "not above" says to the optimiser only that: it would use the lane's own number for one that all share
     e.cbranch(e.icmp_unsigned("<=", mine, least), run, loop)
     e.position_at_end(following)
-    after = [behind, e.load_at(lane.variables, 8 * Var.IP, I32), ir.Constant(I1, 1)]
-    _from(now, [*after, ahead or _id(e, slots, behind)], following)
+    after = [next_one, e.load_at(lane.variables, 8 * Var.IP, I32), ir.Constant(I1, 1)]
+    _from(now, [*after, ahead or _id(e, slots, next_one)], following)
     e.branch(go)
     e.position_at_end(run)
     _cases(e, which, [number, *operands], what, lane, choose, (loop, following, together))
@@ -138,7 +137,7 @@ def emit_loop(
 Choose = Callable[[Emitter, ir.Value, Sequence[ir.Block]], None]
 """Goes to the block of a handler's number."""
 Targets = tuple[ir.Block, ir.Block, ir.Value]
-"""What is next; what is behind a handler that is straight, if this holds."""
+"""What is next; what comes after a handler that is straight, if this holds."""
 
 
 def _cases(
@@ -150,7 +149,7 @@ def _cases(
     choose: Choose | None,
     targets: Targets,
 ) -> None:
-    """Run the handler or the region with the number `which`, or skip turns of a loop.
+    """Run the handler or the region with the number `which`, or skip iterations of a loop.
 
     `choose` decides whether a handler may.
     """
@@ -213,7 +212,11 @@ def _least(e: Emitter, value: ir.Value) -> ir.Value:
 
 
 def _only(e: Emitter, mine: ir.Value, chosen: ir.Value) -> ir.Value:
-    """The lane's own number if it is the chosen one, else STOPPED; the optimiser does not know that."""
+    """The lane's own number if it is the chosen one, else STOPPED, as an assembly that hides its origin.
+
+    Otherwise the optimiser uses the lane's own number wherever it equals the chosen one, which all lanes
+    share: what a warp loads once would be loaded for each lane.
+    """
     own = e.select(e.icmp_unsigned("==", mine, chosen), mine, ir.Constant(I32, STOPPED))
     return e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [own], side_effect=False)
 

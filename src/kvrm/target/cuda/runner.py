@@ -21,18 +21,19 @@ from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
 from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
-from kvrm.machine.result import STOPS, Fault, Progress, Stop
+from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
-from kvrm.machine.stops import SIGSEGV
+from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.machine.texts import Texts
-from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot, untagged
-from kvrm.target.cuda.abi import GROUP, NO_PAGE, PAGES_LEFT
+from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot
+from kvrm.target.cuda.abi import FAULT, FULL, GROUP, IS_MAPPED
 from kvrm.target.cuda.arrays import OnDevice, on_host
 from kvrm.target.cuda.code import Code
 from kvrm.target.cuda.driver import Device, device
 from kvrm.target.cuda.image import Image
 from kvrm.target.cuda.kernel import Skip
-from kvrm.target.cuda.lanes import Bytes, DeviceLanes
+from kvrm.target.cuda.lanes import Bytes, DeviceLanes, Numbers
+from kvrm.target.cuda.leaving import Leaver, batches
 from kvrm.target.cuda.process import DeviceProcess, chunks_ahead
 from kvrm.target.cuda.profile import NOTHING, find_accesses, find_regions
 from kvrm.target.cuda.slices import Slices
@@ -43,17 +44,21 @@ PROFILED = 1 << 21
 """Instructions of one lane that regions, or what is prefetched, are chosen from."""
 
 
-ENDS = {
+ENDS: dict[int, Stop] = {
     Reason.BRK: Stop.BRK,
     Reason.UNDEFINED: Stop.UNDEFINED,
     Reason.BREAKPOINT: Stop.BREAKPOINT,
     Reason.EXIT: Stop.EXIT,
+    FAULT: Stop.FAULT,
+    FULL: Stop.OUT_OF_MEMORY,
 }
 T = TypeVar("T", bound=np.generic)
 Here = npt.NDArray[np.bool_] | None
 """Whether each lane is on the device; None: all are."""
 AWAY = Reason.UNTRANSLATED
 """In the state of a lane that has gone to the CPU."""
+LEAVES = NOT_RUN - 1
+"""In place of a stop's code: the CPU is to go on with the lane."""
 
 
 class CudaLanes(Lanes):
@@ -166,7 +171,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = not self._changes_code(job)
+            here = job.ended is None and not self._changes_code(job) and not self._needs_the_cpu(job)
             if here:
                 self._lay_out(job)
         except OutOfMemory:
@@ -189,14 +194,16 @@ class CudaLanes(Lanes):
             self._slices.took(seconds)
             if self._sites is not None and left and going:
                 self._sites.look(self._device.where())
-        self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
-        self.left_device = len(job.kept)
-        if job.kept and not self._cancel.value:
-            self._pass(
-                job, Work(np.empty(0, np.uint64), sorted(job.kept), self.threads), plan.budget, last=True
-            )
+        leaving, spent = self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
+        self.left_device = self._going = len(job.kept) + len(leaving)
+        self._go_on_elsewhere(job, leaving, spent, plan.budget)
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
+
+    def _needs_the_cpu(self, job: Job) -> bool:
+        """Whether signals come at counts of instructions, or a filter (seccomp) sees the lanes' calls."""
+        process = job.snapshot.process
+        return process is not None and (process.due is not None or bool(process.fields["seccomp"]))
 
     def _changes_code(self, job: Job) -> bool:
         """Whether lanes begin with code of their own."""
@@ -207,36 +214,58 @@ class CudaLanes(Lanes):
         )
 
     # -- results ---------------------------------------------------------------------------------------------
-    def _harvest(self, job: Job, unfinished: Stop) -> None:
-        """Fetch what lanes hold, and how they stopped; those that need the host go to the CPU."""
-        lanes, out, start = self._device, job.outputs, np.uint64(job.snapshot.retired)
+    def _harvest(self, job: Job, unfinished: Stop) -> tuple[Numbers, Words]:
+        """Fetch what lanes hold, and how they stopped, all of them at once.
+
+        Which of them the CPU is to go on with, and how many instructions each of those has run in this run.
+        """
+        lanes, out, program = self._device, job.outputs, self._machine._process is not None
         reasons = lanes.reasons()
-        ends = ENDS if self._machine._process is not None else ENDS | {Reason.SVC: Stop.SYSCALL}
-        ends = ends | {Reason.BUDGET: unfinished}
-        met = {int(reasons[0])}
-        if not (reasons == reasons[0]).all():
-            met = {reason for reason in (0, *Reason, NO_PAGE) if (reasons == reason).any()}
-        for lane in np.flatnonzero(reasons == Reason.MEMORY) if Reason.MEMORY in met else ():
-            if not self._refused(int(lane), lanes.state(int(lane))):
-                reasons[lane] = Reason.CODE_WRITE
-                met.add(Reason.CODE_WRITE)
-        leave = met - {0, *ends, Reason.MEMORY, AWAY}
-        whole = not leave and AWAY not in met and not job.kept
-        retired, pcs = _room(out.retired, whole), _room(out.pc, whole)
+        away = reasons == AWAY
+        here = ~away if away.any() else None
+        codes = _stops_by_reason(unfinished, program)
+        leaving = np.flatnonzero(codes[reasons] == LEAVES)
+        before = out.retired[leaving]
+        retired, pcs = _room(out.retired, here is None), _room(out.pc, here is None)
         lanes.outcome(retired, pcs)
-        retired -= start
-        self._send_away(job, leave, reasons, pcs)
-        here = None if whole else reasons != AWAY
+        retired -= np.uint64(job.snapshot.retired)
+        # a worker runs the system call's instruction again, by an engine whose caller serves it
+        calls = leaving[reasons[leaving] == Reason.SVC]
+        retired[calls] -= np.uint64(1)
+        pcs[calls] -= np.uint64(4)
+        self._stop_at_breakpoints(out, reasons, pcs)
+        stops = codes[reasons]
+        stops[leaving] = unfinished.code
+        out.stop = merged(here, stops, out.stop)
         out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
+        self._stops = stops
+        self._fetch_endings(out, reasons)
         self._fetch_kept(out, here)
-        for reason, stop in ends.items():
-            if reason in met:
-                out.stop[... if len(met) == 1 else reasons == reason] = stop.code
-        if Reason.EXIT in met:
-            exited = reasons == Reason.EXIT
-            out.exit_code[exited] = lanes.get(layout.ADDRESS)[exited]
-        self._fetch_streams(job, here)
-        self._stops = out.stop if here is None else np.where(here, out.stop, np.uint8(NOT_RUN))
+        self._fetch_streams(job, here, bool(len(leaving)))
+        return leaving, out.retired[leaving] - before
+
+    def _stop_at_breakpoints(self, out: Outputs, reasons: Bytes, pcs: Words) -> None:
+        """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted."""
+        new = (reasons == FAULT) & (out.stop != Stop.FAULT.code)
+        if new.any() and (new := new & np.isin(pcs, [*self.breakpoints])).any():
+            at = np.flatnonzero(new)
+            at = at[self._device.get(layout.KIND)[at] & np.uint64(AccessKind.FETCH) != 0]
+            self._device.set_reason(at, Reason.BREAKPOINT)
+            reasons[at] = Reason.BREAKPOINT
+
+    def _fetch_endings(self, out: Outputs, reasons: Bytes) -> None:
+        """Fetch exit codes and faults."""
+        exited, faulted = reasons == Reason.EXIT, reasons == FAULT
+        if exited.any() or faulted.any():
+            words = self._device.get(layout.ADDRESS)
+            out.exit_code[exited] = words[exited]
+            out.fault_address[faulted] = words[faulted]
+        if faulted.any():
+            words = self._device.get(layout.KIND)[faulted]
+            kinds, mapped = words & np.uint64(IS_MAPPED - 1), words & np.uint64(IS_MAPPED) != 0
+            misaligned = (kinds == AccessKind.FETCH) & (out.fault_address[faulted] & np.uint64(3) != 0)
+            out.fault_kind[faulted], out.fault_mapped[faulted] = kinds, mapped
+            out.signal[faulted] = np.where(misaligned, SIGBUS, SIGSEGV)
 
     def _fetch_kept(self, out: Outputs, here: Here) -> None:
         """Fetch the registers and the memory that results have."""
@@ -250,68 +279,47 @@ class CudaLanes(Lanes):
         for span, rows in out.memory.items():
             out.memory[span] = merged(here, lanes.memory(*span, _room(rows, here is None)), rows)
 
-    def _send_away(self, job: Job, reasons: set[int], of: Bytes, pcs: Words) -> None:
-        """Have the CPU go on with the lanes that stopped for one of these reasons."""
-        if not reasons:
-            return
-        for lane in np.flatnonzero(np.isin(of, list(reasons))):
-            before = int(job.outputs.retired[lane]) + job.snapshot.retired
-            self._take_away(job, int(lane), int(pcs[lane]), int(of[lane]), before)
-            of[lane] = AWAY
-        self._device.put(layout.REASON, of.astype(np.uint64))
-
-    def _fetch_streams(self, job: Job, here: Here) -> None:
-        """What lanes on the device have written so far."""
+    def _fetch_streams(self, job: Job, here: Here, some_leave: bool) -> None:
+        """What lanes on the device have written so far; with a place for each lane, if the CPU goes on."""
         streams, start = job.outputs.streams, job.snapshot.process
         for stream, name in enumerate(STREAMS):
             if streams[name]:
                 before, found = (start.stdout, start.stderr)[stream], self._device.outputs(stream)
-                if not before and here is None:
+                if not before and here is None and not some_leave:
                     streams[name] = found
                     continue
                 whole = [True] * len(found) if here is None else here.tolist()
                 rows = zip(whole, found, streams[name], strict=True)
                 streams[name] = [before + new if h else old for h, new, old in rows]
 
-    def _refused(self, lane: int, state: Words) -> bool:
-        """An access was refused: a fault, or no page was left. False if the lane is to go on on the CPU.
+    def _go_on_elsewhere(self, job: Job, leaving: Numbers, spent: Words, budget: int) -> None:
+        """Have the CPU go on with lanes that left in earlier runs, then with those that leave now."""
+        self._pass_kept(job, sorted(job.kept), budget)
+        spent_by = dict(zip(leaving.tolist(), spent.tolist(), strict=True))
+        for batch in batches(self._device, self._process, leaving) if spent_by else ():
+            if self._cancel.value:
+                return
+            for leaver in batch:
+                self._take_away(job, leaver, spent_by[leaver.lane])
+            numbers = [leaver.lane for leaver in batch]
+            self._device.set_reason(np.array(numbers), AWAY)
+            self._pass_kept(job, numbers, budget)
 
-        It does past the end of a file that is mapped, where it writes to code, and where the device's pool of
-        pages has run out before its limit.
-        """
-        assert self._job is not None
-        out, address = self._job.outputs, untagged(int(state[layout.ADDRESS // 8]))
-        kind, region = (
-            AccessKind(int(state[layout.KIND // 8])),
-            self._job.snapshot.memory.regions.find(address),
-        )
-        mapped, readable, writable, beyond = self._device.entry(lane, address)
-        if beyond:
-            return False
-        if not (writable if kind is AccessKind.WRITE else readable):
-            out.stop[lane] = Stop.FAULT.code
-            out.put(lane, {"signal": SIGSEGV, "fault": Fault(address, kind, mapped)})
-        elif state[PAGES_LEFT // 8] or (region is not None and region.prot & Prot.X):
-            return False
-        else:
-            out.stop[lane] = Stop.OUT_OF_MEMORY.code
-        return True
+    def _pass_kept(self, job: Job, lanes: list[int], budget: int) -> None:
+        if lanes and not self._cancel.value:
+            self._pass(job, Work(np.empty(0, np.uint64), lanes, self.threads), budget, last=True)
 
-    def _take_away(self, job: Job, lane: int, pc: int, reason: int, before: int) -> None:
+    def _take_away(self, job: Job, left: Leaver, spent: int) -> None:
         """Make of a lane what a worker on the CPU can go on with."""
-        words = self._device.state(lane)
-        retired = int(words[layout.HORIZON // 8] - words[layout.REMAINING // 8])
-        if reason == Reason.SVC:
-            # the instruction is run again, by an engine whose caller serves it
-            pc, retired = pc - 4, retired - 1
-        memory = self._memory
-        process = None if self._process is None else self._process.replay(job, lane, words, pc)
-        for page, data in self._device.own_pages(lane):
+        out, memory, lane = job.outputs, self._memory, left.lane
+        pc, retired = int(out.pc[lane]), int(out.retired[lane]) + job.snapshot.retired
+        process = None if self._process is None else self._process.replay(job, left, pc)
+        for page, data in left.pages.items():
             memory.poke(page * PAGE, data)
         changes = memory.take_changes()
-        state = words[: layout.EXIT_OFFSET // 8].tobytes(), pc
-        arrived = reason == Reason.CODE
-        job.kept[lane] = Kept(state, changes, process, retired, retired - before, arrived=arrived)
+        state = left.words[: layout.EXIT_OFFSET // 8].tobytes(), pc
+        arrived = int(left.words[layout.REASON // 8]) == Reason.CODE
+        job.kept[lane] = Kept(state, changes, process, retired, spent, arrived=arrived)
 
     def _progress(self, running: bool, seconds: float) -> Progress:
         on_cpu = super()._progress(running, seconds)
@@ -324,6 +332,15 @@ class CudaLanes(Lanes):
             stops[stop] = stops.get(stop, 0) + n
         finished = sum(stops.values()) or len(self) - self._going
         return Progress(running, len(self), finished, self._retired + on_cpu.retired, seconds, stops)
+
+
+def _stops_by_reason(unfinished: Stop, program: bool) -> Bytes:
+    """For each reason why the device stops a lane the stop's code, or LEAVES."""
+    codes = np.full(256, LEAVES, np.uint8)
+    codes[[0, AWAY]], codes[Reason.BUDGET] = NOT_RUN, unfinished.code
+    for reason, stop in ENDS.items() if program else (ENDS | {Reason.SVC: Stop.SYSCALL}).items():
+        codes[reason] = stop.code
+    return codes
 
 
 def _room(array: npt.NDArray[T], whole: bool) -> npt.NDArray[T]:

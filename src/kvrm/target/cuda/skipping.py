@@ -1,4 +1,4 @@
-"""Loops of a program's code that the kernel skips, as whoever proposes them has put them on the device."""
+"""Loops of a program's code that the kernel skips, as their proposer has put them on the device."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ if TYPE_CHECKING:
     from kvrm.target.cuda.driver import Device
 
 SITE_BYTES = layout.STATE_BYTES - SCRATCH
-"""The words of a loop take up so much; those that need more are not skipped."""
+"""Bytes of the words of a loop; loops that need more are not skipped."""
 MOST = 256
-"""Loops."""
+"""Loops, at most: device memory for them is laid out once."""
 
 
 class DeviceSkipping(Skipping, Protocol):
     """Has loops skipped in the code of an engine."""
 
     def emit(self, module: Module) -> ir.Function:
-        """The kernel's function that skips turns."""
+        """The kernel's function that skips iterations."""
 
 
 @dataclass(slots=True)
 class Site:
-    """The instructions from `pc` to `end`; while it has to `rest`, nobody skips them.
+    """The instructions from `pc` to `end`; while it has to `rest`, they are not skipped.
 
-    `entries` and `turns`: how often lanes entered the loop, and how many turns they skipped, as last seen.
+    `entries` and `iterations`: how often lanes entered the loop, and how many iterations they skipped, as
+    last seen.
     """
 
     pc: int
     end: int
     rest: int = 0
     entries: int = 0
-    turns: int = 0
+    iterations: int = 0
 
 
 class Skipped:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 FIRST, LONGEST = 1 << 18, 1 << 31
+"""Instructions of the first and shortest launch, which no program takes long for, and of the longest: what a
+launch grants is below 2^32."""
 
 
 class Slices:

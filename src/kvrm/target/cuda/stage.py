@@ -69,7 +69,7 @@ class DeviceStage(HandlerStage):
     def _call_resident(self) -> None:
         """A system call that is done here ends the handler; any other goes on to leave."""
         f, e = self._f, self._f.e
-        # a call in the loop itself would cost it registers
+        # a call in the loop itself would cost it registers: all that live across it are saved
         f.fn.attributes.add("noinline")
         left = e.sub(f.budget, ir.Constant(I64, 1))
         retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)

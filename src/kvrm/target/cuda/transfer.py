@@ -6,9 +6,8 @@ permitted or not; a lane for which the pool has no page left stops before it beg
 `collect_words` do the same by 8 bytes, which address and length must be multiples of.
 `begin(params, words, _, _)` gives each lane the words in `words`; `put_column(params, offset, _, column)` one
 word of the lane at that offset, and `get_column` reads it back.
-`outcome(params, reasons, retired, pcs)` tells how lanes stopped, in arrays of bytes, words and words.
-`outputs(params, stream, places, bytes)` copies what each lane wrote to a stream (0: stdout) to its place.
 `ready(params, addresses, count, _)`, if the module has it, makes copies of pages for all lanes.
+Those of `kvrm.target.cuda.outcome` and `kvrm.target.cuda.gather` are built here too.
 """
 
 from __future__ import annotations
@@ -20,36 +19,18 @@ from functools import partial
 from llvmlite import ir
 
 from kvrm.engine.emitter import I1, I8, I32, I64, Emitter
-from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
+from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
-from kvrm.target.cuda.abi import GROUP, LANE_WORDS, PAGES_LEFT, PLAIN, Param, Word, pointer
-from kvrm.target.cuda.layout import Fixed
-from kvrm.target.cuda.memory import MAPPED, OWN, Access, make_ready, offset_of, own_function
+from kvrm.target.cuda import gather
+from kvrm.target.cuda.abi import LANE_WORDS, PAGES_LEFT, pointer
+from kvrm.target.cuda.memory import MAPPED, OWN, make_ready, offset_of, own_function
+from kvrm.target.cuda.outcome import outcome
+from kvrm.target.cuda.thread import Thread
 
 
 def _c(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
-
-
-class Thread:
-    """Which lane a thread is, in a kernel under construction: its table, state and numbers."""
-
-    def __init__(self, e: Emitter, params: ir.Value) -> None:
-        names = ("ctaid.x", "ntid.x", "tid.x")
-        block, size, thread = (e.zext(e.external(f"llvm.nvvm.read.ptx.sreg.{n}", I32), I64) for n in names)
-        self.number = e.add(e.mul(block, size), thread)
-        self.params = pointer(e, params)
-        self.group, self.lane = e.lshr(self.number, _c(5)), e.and_(self.number, _c(GROUP - 1))
-        words = (Param.TABLES, Param.TABLE_BYTES, Param.STATES, Param.LANES)
-        tables, size, states, lanes = (e.load_at(self.params, 8 * p, I64) for p in words)
-        self.table = e.add(tables, e.mul(self.group, size))
-        self.state = e.add(
-            states, e.add(e.mul(self.group, _c(GROUP * 8 * LANE_WORDS)), e.shl(self.lane, _c(3)))
-        )
-        first = e.and_(self.number, ir.Constant(I64, -GROUP))
-        self.group_exists = e.icmp_unsigned("<", first, lanes)
-        self.exists = e.icmp_unsigned("<", self.number, lanes)
 
 
 def _begin(e: Emitter, t: Thread, params: ir.Value, words: ir.Value, *_: ir.Value) -> None:
@@ -73,51 +54,13 @@ def _get_column(
     e.store_at(value, pointer(e, column), e.shl(t.number, _c(3)))
 
 
-def _outcome(
-    e: Emitter, t: Thread, params: ir.Value, reasons: ir.Value, retired: ir.Value, pcs: ir.Value
-) -> None:
-    state = pointer(e, t.state)
-    reason, ip, pc, horizon, left = (
-        e.load_at(state, 32 * o, I64)
-        for o in (layout.REASON, layout.IP, layout.PC, layout.HORIZON, layout.REMAINING)
-    )
-    e.store(e.trunc(reason, I8), pointer(e, e.add(reasons, t.number)))
-    words = e.shl(t.number, _c(3))
-    e.store(e.sub(horizon, left), pointer(e, e.add(retired, words)))
-    number = e.and_(ip, _c(PLAIN - 1))
-    none = e.icmp_unsigned("==", number, _c(0))
-    at = e.select(none, _c(0), e.sub(number, _c(1)))
-    page, within = e.udiv(at, _c(PAGE_SLOTS)), e.urem(at, _c(PAGE_SLOTS))
-    pages = pointer(e, e.load_at(t.params, 8 * Param.PAGES, I64))
-    here = e.add(e.load_at(pages, e.shl(page, _c(3)), I64), e.shl(within, _c(2)))
-    e.store(e.select(none, pc, here), pointer(e, e.add(pcs, words)))
-
-
-def _outputs(
-    e: Emitter, t: Thread, params: ir.Value, stream: ir.Value, places: ir.Value, to: ir.Value
-) -> None:
-    process = pointer(e, e.load_at(t.params, 8 * Param.PROCESS, I64))
-    size = e.load_at(process, 8 * Fixed.OUTPUT_BYTES, I64)
-    base = e.load(e.at(process, e.shl(e.add(stream, _c(Fixed.OUTPUTS)), _c(3))), typ=I64)
-    length = e.load_at(pointer(e, t.state), e.shl(e.add(stream, _c(Word.STDOUT)), _c(8)), I64)
-    source = pointer(e, e.add(base, e.mul(t.number, size)))
-    place = pointer(e, e.add(to, e.load_at(pointer(e, places), e.shl(t.number, _c(3)), I64)))
-    with e.repeat(length) as i:
-        e.store(e.load(e.at(source, i), typ=I8), e.at(place, i))
-
-
 def _ready(
     e: Emitter, t: Thread, params: ir.Value, addresses: ir.Value, count: ir.Value, _: ir.Value
 ) -> None:
-    a = _access(e, t)
+    a = t.access(e)
     with e.repeat(count) as i:
         entry = a.entry(e.load_at(pointer(e, addresses), e.shl(i, _c(3)), I64))
         make_ready(e, t.params, entry, t.lane)
-
-
-def _access(e: Emitter, t: Thread) -> Access:
-    root = pointer(e, e.load_at(t.params, 8 * Param.ROOT, I64))
-    return Access(e, root, pointer(e, t.table), t.lane)
 
 
 def _put(
@@ -129,7 +72,7 @@ def _put(
     rows: ir.Value,
     t: ir.Type,
 ) -> None:
-    a, row, end = _access(e, thread), e.add(rows, e.mul(thread.number, length)), e.append_basic_block("end")
+    a, row, end = thread.access(e), e.add(rows, e.mul(thread.number, length)), e.append_basic_block("end")
     with _steps(e, length, t) as i:
         at = e.add(address, i)
         entry = a.entry(at)
@@ -162,7 +105,7 @@ def _collect(
     rows: ir.Value,
     t: ir.Type,
 ) -> None:
-    a, row = _access(e, thread), e.add(rows, e.mul(thread.number, length))
+    a, row = thread.access(e), e.add(rows, e.mul(thread.number, length))
     with _steps(e, length, t) as i:
         at = e.add(address, i)
         entry = a.entry(at)
@@ -198,8 +141,8 @@ _BODIES: dict[str, Callable[..., None]] = {
     "begin": _begin,
     "put_column": _put_column,
     "get_column": _get_column,
-    "outcome": _outcome,
-    "outputs": _outputs,
+    "outcome": outcome,
+    **gather.BODIES,
 }
 KERNELS = tuple(_BODIES)
 READY_KERNELS: dict[str, Callable[..., None]] = {"ready": _ready}

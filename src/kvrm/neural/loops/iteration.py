@@ -1,4 +1,4 @@
-"""One turn of a loop over symbolic values: what it reads and stores, registers after it, when it repeats."""
+"""An iteration of a loop over symbolic values: reads, stores, registers after it, when another follows."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Access:
 
 
 @dataclass(slots=True)
-class Turn:
-    """What a turn does to what it began with.
+class Iteration:
+    """What an iteration does to what it began with.
 
     `x` and `v` have the value of each register at its end, by slot (32 is SP) and number, if it is written;
-    `flags` N, Z, C, V. `condition` is one bit: whether another turn follows.
+    `flags` N, Z, C, V. `condition` is one bit: whether another iteration follows.
     """
 
     sums: Sums
@@ -53,7 +53,7 @@ class Symbolic(Context):
     def __init__(self, words: Sequence[int], pc: int, features: frozenset[str]) -> None:
         super().__init__()
         s = self._sums = Sums()
-        self.turn = Turn(s, words, flags=[s.of(s.new("flag", 1, (), i)) for i in range(4)])
+        self.iteration = Iteration(s, words, flags=[s.of(s.new("flag", 1, (), i)) for i in range(4)])
         self._start, self._pc, self._branch = pc, pc, False
         for word in words:
             if self._branch:
@@ -68,7 +68,6 @@ class Symbolic(Context):
 
     @property
     def pc(self) -> Bits:
-        """The address."""
         return bits(64, self._pc)
 
     @property
@@ -78,7 +77,7 @@ class Symbolic(Context):
 
     @property
     def retired(self) -> Bits:
-        """It changes with each turn."""
+        """It changes with each iteration."""
         raise Unsuitable("the count of instructions")
 
     def _register(self, r: Bits, sp: bool) -> int | None:
@@ -86,67 +85,61 @@ class Symbolic(Context):
         return (SP if sp else None) if i == 31 else i
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
-        """As the turn has it so far."""
+        """As the iteration has it so far."""
         i, s = self._register(r, sp), self._sums
         if i is None:
             return bits(n, 0)
-        value = self.turn.x[i] if i in self.turn.x else s.of(s.new("x", 64, (), i))
+        value = self.iteration.x[i] if i in self.iteration.x else s.of(s.new("x", 64, (), i))
         return s.bits(n, s.trunc(n, value))
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
-        """Noted."""
         if (i := self._register(r, sp)) is not None:
-            self.turn.x[i] = _plain(value)
+            self.iteration.x[i] = _plain(value)
 
     def read_v(self, r: Bits, n: int) -> Bits:
-        """As the turn has it so far."""
+        """As the iteration has it so far."""
         i, s = int(r), self._sums
-        value = self.turn.v[i] if i in self.turn.v else s.of(s.new("v", 128, (), i))
+        value = self.iteration.v[i] if i in self.iteration.v else s.of(s.new("v", 128, (), i))
         return s.bits(n, s.trunc(n, value))
 
     def write_v(self, r: Bits, value: Bits) -> None:
-        """Noted."""
-        self.turn.v[int(r)] = _plain(value.zext(128))
+        self.iteration.v[int(r)] = _plain(value.zext(128))
 
     def read_flags(self) -> Flags:
-        """As the turn has them so far."""
-        n, z, c, v = (self._sums.bits(1, f) for f in self.turn.flags)
+        """As the iteration has them so far."""
+        n, z, c, v = (self._sums.bits(1, f) for f in self.iteration.flags)
         return n, z, c, v
 
     def write_flags(self, nzcv: Flags) -> None:
-        """Noted."""
-        self.turn.flags = [_plain(f) for f in nzcv]
+        self.iteration.flags = [_plain(f) for f in nzcv]
 
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Something new each time."""
-        s, number = self._sums, len(self.turn.accesses)
+        s, number = self._sums, len(self.iteration.accesses)
         value = s.of(s.new("load", n, (), number))
-        self.turn.accesses.append(Access(False, _plain(address), n // 8, value))
+        self.iteration.accesses.append(Access(False, _plain(address), n // 8, value))
         return s.bits(n, value)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Noted."""
         if condition is not None:
             raise Unsuitable("a conditional store")
-        self.turn.accesses.append(Access(True, _plain(address), value.width // 8, _plain(value)))
+        self.iteration.accesses.append(Access(True, _plain(address), value.width // 8, _plain(value)))
 
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """It may fault."""
         raise Unsuitable("an access that must be aligned")
 
     def read_system(self, register: System) -> Bits:
-        """Not followed."""
         raise Unsuitable("a system register")
 
     def write_system(self, register: System, value: Bits) -> None:
-        """Not followed."""
         raise Unsuitable("a system register")
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """It must lead back to the start."""
         if condition is None or not target.known or int(target) != self._start:
             raise Unsuitable("a branch elsewhere")
-        self._branch, self.turn.condition = True, _plain(condition)
+        self._branch, self.iteration.condition = True, _plain(condition)
 
     def event(self, event: Event, value: Lift = 0) -> None:
         """The host would be asked."""
@@ -160,8 +153,8 @@ def _plain(b: Bits) -> Value:
     return p  # type: ignore[return-value]
 
 
-def turn_of(words: Sequence[int], pc: int, features: frozenset[str] = CORTEX_A76) -> Turn:
-    """The turn of a loop whose body these words are, at `pc`, on such a machine. Raises Unsuitable."""
+def iteration_of(words: Sequence[int], pc: int, features: frozenset[str] = CORTEX_A76) -> Iteration:
+    """The iteration of a loop whose body these words are, at `pc`, on such a machine. Raises Unsuitable."""
     if not 1 <= len(words) <= MOST_WORDS:
         raise Unsuitable(f"more than {MOST_WORDS} instructions")
-    return Symbolic(words, pc, features).turn
+    return Symbolic(words, pc, features).iteration
