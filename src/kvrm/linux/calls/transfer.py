@@ -154,6 +154,8 @@ def into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
     total, done = _total(pieces), 0
     while True:
         size = min(BLOCK, total - done)
+        if file.by_piece:
+            size = _rest_of_piece(pieces, done)
         try:
             data = file.read(process, size) if offset is None else file.pread(process, size, offset + done)
         except (Failure, OSError):
@@ -195,6 +197,16 @@ def from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
         done += taken
         if taken < size or done == total:
             return done
+
+
+def _rest_of_piece(pieces: Pieces, done: int) -> int:
+    """How much of the buffer that byte `done` lies in is left."""
+    end = 0
+    for _, length in pieces:
+        end += length
+        if end > done:
+            return end - done
+    return 0
 
 
 def gather(process: Process, pieces: Pieces, skip: int, size: int) -> bytes:

@@ -66,6 +66,11 @@ class OpenFile:
             yield self._name.directory
 
     @property
+    def by_piece(self) -> bool:
+        """Whether each buffer of writev is a write of its own, as where a driver has no write_iter."""
+        return False
+
+    @property
     def waits(self) -> bool:
         """Whether a read may have to wait."""
         return False

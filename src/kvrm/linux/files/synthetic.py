@@ -105,12 +105,20 @@ def _directory(
 ) -> Directory:
     """A directory in `parent`. That of /proc covers what is there, and takes no names."""
     sealed = mount is PROC
-    there = None if sealed else parent.lookup(name)
+    there = None if sealed else _not_the_kernels(parent, name)
     lowers = there.lowers if isinstance(there, Directory) else ()
     meta = files.status(stat.S_IFDIR | (0o555 if sealed else mode), mount, nlink=2)
     directory = Directory(name, parent, meta, lowers, sealed=sealed)
     parent.entries[name] = directory
     return directory
+
+
+def _not_the_kernels(parent: Directory, name: bytes) -> Node | None:
+    """What the host has in `parent`; None for what a kernel's file system has, which guests may not see."""
+    try:
+        return parent.lookup(name)
+    except (Failure, OSError):
+        return None
 
 
 def _link(files: FileSystem, target: bytes, mount: Mount) -> Symlink:
