@@ -244,6 +244,7 @@ SI_USER: Final = 0
 SI_KERNEL: Final = 0x80
 SI_QUEUE: Final = -1
 SI_TIMER: Final = -2
+SI_MESGQ: Final = -3
 SI_TKILL: Final = -6
 SI_DETHREAD: Final = -7
 SI_ASYNCNL: Final = -60
@@ -260,6 +261,73 @@ def signal_name(number: int) -> str:
         return f"SIG{SIGNAL_NAMES[number]}"
     return f"SIGRTMIN+{number - 34}" if number >= 34 else f"SIG{number}"
 
+
+# linux/ipc.h, sem.h, msg.h, shm.h
+IPC_PRIVATE: Final = 0
+IPC_CREAT: Final = 0o1000
+IPC_EXCL: Final = 0o2000
+IPC_NOWAIT: Final = 0o4000
+IPC_RMID: Final = 0
+IPC_SET: Final = 1
+IPC_STAT: Final = 2
+GETPID: Final = 11
+GETVAL: Final = 12
+GETALL: Final = 13
+GETNCNT: Final = 14
+GETZCNT: Final = 15
+SETVAL: Final = 16
+SETALL: Final = 17
+MSG_NOERROR: Final = 0o10000
+MSG_EXCEPT: Final = 0o20000
+MSG_COPY: Final = 0o40000
+SHM_LOCK: Final = 11
+SHM_UNLOCK: Final = 12
+SHM_RDONLY: Final = 0o10000
+SHM_RND: Final = 0o20000
+SHM_REMAP: Final = 0o40000
+
+# linux/socket.h, asm-generic/socket.h, linux/net.h
+AF_UNSPEC: Final = 0
+AF_UNIX: Final = 1
+SOCK_STREAM: Final = 1
+SOCK_DGRAM: Final = 2
+SOCK_RAW: Final = 3
+SOCK_SEQPACKET: Final = 5
+MSG_OOB: Final = 1
+MSG_PEEK: Final = 2
+MSG_CTRUNC: Final = 8
+MSG_TRUNC: Final = 0x20
+MSG_DONTWAIT: Final = 0x40
+MSG_NOSIGNAL: Final = 0x4000
+MSG_WAITFORONE: Final = 0x10000
+MSG_CMSG_CLOEXEC: Final = 0x4000_0000
+SCM_RIGHTS: Final = 1
+SCM_CREDENTIALS: Final = 2
+SOL_SOCKET: Final = 1
+SO_DEBUG: Final = 1
+SO_REUSEADDR: Final = 2
+SO_TYPE: Final = 3
+SO_ERROR: Final = 4
+SO_DONTROUTE: Final = 5
+SO_BROADCAST: Final = 6
+SO_SNDBUF: Final = 7
+SO_RCVBUF: Final = 8
+SO_KEEPALIVE: Final = 9
+SO_OOBINLINE: Final = 10
+SO_PRIORITY: Final = 12
+SO_LINGER: Final = 13
+SO_PASSCRED: Final = 16
+SO_PEERCRED: Final = 17
+SO_RCVLOWAT: Final = 18
+SO_SNDLOWAT: Final = 19
+SO_RCVTIMEO: Final = 20
+SO_SNDTIMEO: Final = 21
+SO_TIMESTAMP: Final = 29
+SO_ACCEPTCONN: Final = 30
+SO_PASSSEC: Final = 34
+SO_MARK: Final = 36
+SO_PROTOCOL: Final = 38
+SO_DOMAIN: Final = 39
 
 # linux/futex.h
 FUTEX_WAIT: Final = 0

@@ -154,8 +154,6 @@ def into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
     total, done = _total(pieces), 0
     while True:
         size = min(BLOCK, total - done)
-        if file.by_piece:
-            size = _rest_of_piece(pieces, done)
         try:
             data = file.read(process, size) if offset is None else file.pread(process, size, offset + done)
         except (Failure, OSError):
@@ -181,6 +179,8 @@ def from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
     total, done = _total(pieces), 0
     while True:
         size = min(BLOCK, total - done)
+        if file.by_piece:
+            size = _rest_of_piece(pieces, done)
         try:
             data = bytes(size) if file.discards else gather(process, pieces, done, size)
             if len(data) < size and file.waits:  # a pipe takes only pages that could be read whole
