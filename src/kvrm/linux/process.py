@@ -24,6 +24,7 @@ from kvrm.linux.calls.seccomp import Seccomp, refused
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.locks import FileId, Ranges, file_of
 from kvrm.linux.files.mqueue import QueueNames
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
@@ -106,6 +107,7 @@ class Process:
         self.umask = 0o022
         self.personality = 0
         self.limits: dict[int, tuple[int, int]] = {}
+        self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
         self.robust_list = 0
         self.locks_future = False
@@ -297,7 +299,14 @@ class Process:
         return self._program.node
 
     def file(self, fd: int) -> OpenFile:
-        """The open file of a descriptor, or EBADF."""
+        """The open file of a descriptor; EBADF if there is none, or if it only names a file (O_PATH)."""
+        file = self.any_file(fd)
+        if file.flags & abi.O_PATH:
+            raise Failure(Errno.EBADF)
+        return file
+
+    def any_file(self, fd: int) -> OpenFile:
+        """The open file of a descriptor, even one that only names a file (O_PATH); EBADF if there is none."""
         descriptor = self.descriptors.get(fd)
         if descriptor is None:
             raise Failure(Errno.EBADF)
@@ -309,7 +318,7 @@ class Process:
             raise Failure(Errno.ENOENT)
         if fd == abi.AT_FDCWD or path.startswith(b"/"):
             return self.cwd
-        node = self.file(fd).node
+        node = self.any_file(fd).node
         if not isinstance(node, Directory):
             raise Failure(Errno.ENOTDIR)
         return node
@@ -342,12 +351,18 @@ class Process:
 
     def close(self, fd: int) -> None:
         """Free a descriptor, and its open file if that was the last."""
-        file = self.file(fd)
+        file = self.any_file(fd)
         del self.descriptors[fd]
+        self.unlock(file)
         if all(other.file is not file for other in self.descriptors.values()):
             file.closed(self)
             if file.queue is not None:
                 file.queue.release(file)
+
+    def unlock(self, file: OpenFile) -> None:
+        """Give up the process's locks of a file, as any close of it does."""
+        if self.locked and not file.flags & abi.O_PATH:
+            self.locked.pop(file_of(file), None)
 
     # Snapshots
 
