@@ -15,8 +15,9 @@ from kvrm.errors import UsageError
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import check_policies_of_lanes
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
+from kvrm.machine.lanes_job import Job
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.lanes_worker import Job, Worker
+from kvrm.machine.lanes_worker import Worker
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import Plan, Runner
 from kvrm.machine.texts import Texts, is_per_lane
@@ -45,8 +46,8 @@ class Lanes(Runner[LaneResults]):
     results do not depend on their number.
 
     Nothing that a lane does reaches another: not memory, files, nor time. A lane that uses up its budget is
-    put aside, at the cost of the pages it wrote, and goes on in the next run. One that stopped at a breakpoint
-    stays there while it is set; after that it goes on, at the cost of running it from its beginning again.
+    put aside, at the cost of the pages it wrote, and goes on in the next run. One that stopped at a
+    breakpoint stays there while it is set; after that it goes on, run from its beginning again.
     """
 
     takes_device_arrays = False

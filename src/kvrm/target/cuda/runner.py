@@ -19,8 +19,9 @@ from kvrm.machine import state as layout
 from kvrm.machine.engines import SKIPPING, named
 from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
+from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
+from kvrm.machine.lanes_worker import LaneMemory
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGBUS, SIGSEGV
