@@ -50,6 +50,7 @@ PROBES = [
     Probe("memory"),
     Probe("prctl"),
     Probe("privileges"),
+    Probe("proc"),
     Probe("processes"),
     Probe("scheduling"),
     Probe("seccomp"),

@@ -29,7 +29,7 @@ def read(process: Process, fd: int, buffer: int, count: int) -> int:
     done = _into_guest(process, file, [(buffer, count)])
     ahead = None if process.seccomp else process.ahead  # a filter sees each call
     if ahead is not None and 0 < done == count <= LARGEST_READ and isinstance(file, GuestFile):
-        ahead.begin(fd, file)
+        ahead.begin(process, fd, file)
     return done
 
 
@@ -158,7 +158,7 @@ def _into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | 
         size = min(_BLOCK, total - done)
         data = b""
         try:
-            data = file.read(process, size) if offset is None else file.pread(size, offset + done)
+            data = file.read(process, size) if offset is None else file.pread(process, size, offset + done)
             _scatter(process, pieces, done, data)
         except (GuestFault, Failure, OSError):
             if offset is None:
@@ -217,7 +217,7 @@ def _between(process: Process, source: OpenFile, start: int, sink: OpenFile, cou
     done = 0
     while done < count:
         size = min(_BLOCK, count - done)
-        data = source.pread(size, start + done)
+        data = source.pread(process, size, start + done)
         try:
             taken = sink.write(process, data) if data else 0
         except (Failure, OSError) as error:

@@ -97,7 +97,7 @@ class OpenFile:
         """Write at the current offset, which moves; how many bytes were taken."""
         raise Failure(Errno.EINVAL)
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`."""
         raise Failure(Errno.ESPIPE)
 
@@ -148,7 +148,7 @@ class SeekableFile(OpenFile):
         return max(0, self.size() - self.offset)
 
     def read(self, process: Process, size: int) -> bytes:
-        data = self.pread(size, self.offset)
+        data = self.pread(process, size, self.offset)
         self.offset += len(data)
         return data
 
@@ -191,7 +191,7 @@ class GuestFile(SeekableFile):
         # While a file is open, its handle is, so that the file can be read even if the host removes its name.
         self._handle = node.handle()
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         return self.node.read(size, offset)
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:
@@ -219,7 +219,7 @@ class HostFile(SeekableFile):
     def stat(self) -> Stat:
         return Stat.of_host(os.fstat(self._handle.fd))
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         return os.pread(self._handle.fd, size, offset)
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:
@@ -232,20 +232,6 @@ class HostFile(SeekableFile):
 
     def sync(self) -> None:
         os.fsync(self._handle.fd)
-
-
-class BytesFile(SeekableFile):
-    """A file of /proc, as it was when it was opened."""
-
-    def __init__(self, flags: int, name: Name | bytes, node: Node, data: bytes) -> None:
-        super().__init__(flags, name, node)
-        self._data = data
-
-    def size(self) -> int:
-        return len(self._data)
-
-    def pread(self, size: int, offset: int) -> bytes:
-        return self._data[offset : offset + size]
 
 
 class DirectoryFile(OpenFile):
@@ -261,7 +247,7 @@ class DirectoryFile(OpenFile):
     def read(self, process: Process, size: int) -> bytes:
         raise Failure(Errno.EISDIR)
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         raise Failure(Errno.EISDIR)
 
     def seek(self, offset: int, whence: int) -> int:
@@ -318,7 +304,7 @@ class DeviceFile(OpenFile):
             raise Failure(Errno.ENOSPC)
         return len(data)
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         return bytes(size) if self.node.kind in ("zero", "full") else b""
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:

@@ -137,7 +137,7 @@ class HostStream(SeekableFile):
     def write(self, process: Process, data: bytes) -> int:
         return self._wait(select.POLLOUT, lambda: os.write(self._fd, data))
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         return os.pread(self._fd, size, offset)
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:

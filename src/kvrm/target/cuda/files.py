@@ -155,7 +155,7 @@ class KnownFiles:
         size, key = page_up(length), (nth, length, word, offset)
         mapped = Mapped(self._opened(process, word), offset, size)
         if key not in self._images:
-            self._images[key] = mapped.image()
+            self._images[key] = mapped.image(process)
         image, start = self._images[key], find_room(process, size)
         marks = Mark.SHARED if flags & abi.MAP_TYPE != abi.MAP_PRIVATE else Mark.NONE
         process.mapped[image] = mapped
@@ -209,9 +209,9 @@ def _known(process: Process, question: Question, room: int) -> Known:
     try:
         match ask:
             case Ask.INHERITED:
-                return _content(process.file(int(name)), room)
+                return _content(process, process.file(int(name)), room)
             case Ask.OPEN:
-                return _content(open_path(blind, blind.cwd, name, flags, 0), room)
+                return _content(process, open_path(blind, blind.cwd, name, flags, 0), room)
             case _:
                 node = resolve(blind, blind.cwd, name, follow=ask == Ask.STATUS).existing()
                 return Known(status=layout.stat(node.stat()))
@@ -221,11 +221,11 @@ def _known(process: Process, question: Question, room: int) -> Known:
         return FOR_THE_CPU
 
 
-def _content(file: OpenFile, room: int) -> Known:
+def _content(process: Process, file: OpenFile, room: int) -> Known:
     if not isinstance(file, GuestFile) or file.writable:
         return FOR_THE_CPU
     status = file.stat()
     if status.size > room:
         return FOR_THE_CPU
-    content = file.pread(status.size, 0)
+    content = file.pread(process, status.size, 0)
     return Known(0, layout.stat(status), content) if len(content) == status.size else FOR_THE_CPU
