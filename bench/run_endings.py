@@ -2,7 +2,7 @@
 
 One program (programs/endings.s), always from its beginning: every lane exits, every lane loads from an
 address of its own where nothing is mapped, or every lane makes a system call that only the CPU does, and
-exits there. All that results hold is fetched. Cases take turns; the figure is the median of the wall time of
+exits there. All that results hold is fetched. Cases alternate; the figure is the median of the wall time of
 `run`, and beside it what kernels took. How often and how much is copied from the device is counted.
 
 Results of some lanes are compared with lanes on the CPU.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import statistics
 import struct
 import subprocess
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import driver_version, note, table, write_results
+from measure import REPOSITORY, driver_version, note, table, write_results
 
 import kvrm
 
@@ -166,7 +167,8 @@ def main() -> None:
     name = card()
     heads = ["lanes", "ms", "kernel ms", "us a lane", "of exit", "on the CPU", "copies", "MB"]
     table(f"{name}, kvrm of {Path(kvrm.__file__).parent}", heads, rows)
-    write_results("endings", {"card": name, "driver": driver_version(), "cases": cases})
+    source = os.path.relpath(Path(kvrm.__file__).parent, REPOSITORY)
+    write_results("endings", {"card": name, "driver": driver_version(), "source": source, "cases": cases})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 KvrmError
 ├── ProgramError   a file that is not a program this machine can run
 ├── UsageError     an argument that makes no sense
+│   └── OutOfRange   a number of something that there is not; an IndexError too
+├── OutOfMemory    what was to be written does not fit into `memory_limit`
 └── HostError      the host could not do its part; tells pc, word, disassembly and what to do
 """
 
@@ -22,6 +24,14 @@ class ProgramError(KvrmError):
 
 class UsageError(KvrmError, ValueError):
     """An argument that makes no sense."""
+
+
+class OutOfRange(UsageError, IndexError):
+    """The number of something that there is not, as x[31]."""
+
+
+class OutOfMemory(KvrmError):
+    """The machine needs one more page than its memory limit allows, or than the host can give."""
 
 
 class HostError(KvrmError):

@@ -227,7 +227,7 @@ def _store_fault(b: _Build, lane: ir.Value, state: ir.Value) -> None:
         prot = e.load(found, typ=I64)
         allowed = e.icmp_unsigned("!=", e.and_(prot, kind), _c(0))
         b.leave_if(e.and_(allowed, e.not_(misaligned)), Verdict.HOST)
-        mapped = e.or_(misaligned, e.icmp_unsigned("!=", prot, _c(NOT_MAPPED)))
+        mapped = e.icmp_unsigned("!=", prot, _c(NOT_MAPPED))
         signal = e.select(misaligned, _c(SIGBUS), _c(SIGSEGV))
         e.store(address, b.element(Word.FAULT_ADDRESS, lane))
         for array, value in ((Word.SIGNAL, signal), (Word.FAULT_KIND, kind), (Word.FAULT_MAPPED, mapped)):

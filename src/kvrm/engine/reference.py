@@ -13,7 +13,7 @@ from kvrm.isa.definition import Decoded
 from kvrm.isa.features import CORTEX_A76, allocates
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import AccessKind, AlignmentFault, GuestFault, Memory, untagged
+from kvrm.memory import AccessKind, GuestFault, Memory, untagged
 from kvrm.values import Bits, Lift, bits
 
 EXITS = {
@@ -58,7 +58,7 @@ class Reference(Context):
         except GuestFault as fault:
             return Exit(ExitKind.FAULT, fault=fault)
         if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
-            s.pc = self._next
+            s.pc = untagged(self._next)
         return left
 
     def _run(self, d: Decoded) -> Exit | None:
@@ -69,7 +69,7 @@ class Reference(Context):
     def _fetch(self) -> int:
         self._state.pc = pc = untagged(self._state.pc)
         if pc & 3:
-            raise AlignmentFault(pc, AccessKind.FETCH)
+            raise self._memory.misaligned(pc, AccessKind.FETCH)
         return int.from_bytes(self._memory.read(pc, 4, AccessKind.FETCH), "little")
 
     # -- the machine -----------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Reference(Context):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """Before anything else is looked at."""
         if int(address) % size:
-            raise AlignmentFault(untagged(int(address)), AccessKind.WRITE if store else AccessKind.READ)
+            raise self._memory.misaligned(int(address), AccessKind.WRITE if store else AccessKind.READ)
 
     def read_system(self, register: System) -> Bits:
         return bits(64, self._state.system(register))

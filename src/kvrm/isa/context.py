@@ -40,6 +40,14 @@ Compiled code computes only while that slot is zero; otherwise it leaves the ins
 """
 
 
+FPCR_BITS = 0x07C0_0000
+"""What FPCR keeps: AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero."""
+FP16 = 1 << 16
+"""In ID_AA64PFR0_EL1: FEAT_FP16, with which FPCR keeps FZ16 too, three bits above."""
+FPSR_BITS = 0x0800_009F
+"""What FPSR keeps: QC and the cumulative exceptions. Its NZCV belongs to AArch32."""
+
+
 class _General:
     """`m.x[r, n]`: general registers; 31 is the zero register, or SP through `m.xsp`."""
 

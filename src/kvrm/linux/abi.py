@@ -59,8 +59,20 @@ F_OFD_GETLK: Final = 36
 F_OFD_SETLK: Final = 37
 F_OFD_SETLKW: Final = 38
 F_DUPFD_CLOEXEC: Final = 1030
+F_SETPIPE_SZ: Final = 1031
 F_GETPIPE_SZ: Final = 1032
+F_RDLCK: Final = 0
+F_WRLCK: Final = 1
 F_UNLCK: Final = 2
+F_GETLEASE: Final = 1025
+F_ADD_SEALS: Final = 1033
+F_GET_SEALS: Final = 1034
+F_SEAL_SEAL: Final = 1
+F_SEAL_SHRINK: Final = 2
+F_SEAL_GROW: Final = 4
+F_SEAL_WRITE: Final = 8
+F_SEAL_FUTURE_WRITE: Final = 16
+F_SEAL_EXEC: Final = 32
 FD_CLOEXEC: Final = 1
 
 AT_FDCWD: Final = -100
@@ -72,6 +84,11 @@ AT_NO_AUTOMOUNT: Final = 0x800
 AT_EMPTY_PATH: Final = 0x1000
 AT_STATX_SYNC_TYPE: Final = 0x6000
 
+MFD_CLOEXEC: Final = 1
+MFD_ALLOW_SEALING: Final = 2
+MFD_NOEXEC_SEAL: Final = 8
+MFD_EXEC: Final = 16
+MFD_NAME_MAX: Final = 249
 RENAME_NOREPLACE: Final = 1
 RENAME_EXCHANGE: Final = 2
 RENAME_WHITEOUT: Final = 4
@@ -79,6 +96,24 @@ UTIME_NOW: Final = 0x3FFFFFFF
 UTIME_OMIT: Final = 0x3FFFFFFE
 STATX_BASIC_STATS: Final = 0x7FF
 STATX_RESERVED: Final = 0x8000_0000
+
+# linux/fs.h
+RWF_HIPRI: Final = 0x01
+RWF_DSYNC: Final = 0x02
+RWF_SYNC: Final = 0x04
+RWF_NOWAIT: Final = 0x08
+RWF_APPEND: Final = 0x10
+RWF_NOAPPEND: Final = 0x20
+
+POSIX_FADV_NOREUSE: Final = 5
+
+# linux/falloc.h
+FALLOC_FL_KEEP_SIZE: Final = 0x01
+FALLOC_FL_PUNCH_HOLE: Final = 0x02
+FALLOC_FL_COLLAPSE_RANGE: Final = 0x08
+FALLOC_FL_ZERO_RANGE: Final = 0x10
+FALLOC_FL_INSERT_RANGE: Final = 0x20
+FALLOC_FL_UNSHARE_RANGE: Final = 0x40
 
 SEEK_SET: Final = 0
 SEEK_CUR: Final = 1
@@ -209,6 +244,7 @@ SI_USER: Final = 0
 SI_KERNEL: Final = 0x80
 SI_QUEUE: Final = -1
 SI_TIMER: Final = -2
+SI_MESGQ: Final = -3
 SI_TKILL: Final = -6
 SI_DETHREAD: Final = -7
 SI_ASYNCNL: Final = -60
@@ -225,6 +261,73 @@ def signal_name(number: int) -> str:
         return f"SIG{SIGNAL_NAMES[number]}"
     return f"SIGRTMIN+{number - 34}" if number >= 34 else f"SIG{number}"
 
+
+# linux/ipc.h, sem.h, msg.h, shm.h
+IPC_PRIVATE: Final = 0
+IPC_CREAT: Final = 0o1000
+IPC_EXCL: Final = 0o2000
+IPC_NOWAIT: Final = 0o4000
+IPC_RMID: Final = 0
+IPC_SET: Final = 1
+IPC_STAT: Final = 2
+GETPID: Final = 11
+GETVAL: Final = 12
+GETALL: Final = 13
+GETNCNT: Final = 14
+GETZCNT: Final = 15
+SETVAL: Final = 16
+SETALL: Final = 17
+MSG_NOERROR: Final = 0o10000
+MSG_EXCEPT: Final = 0o20000
+MSG_COPY: Final = 0o40000
+SHM_LOCK: Final = 11
+SHM_UNLOCK: Final = 12
+SHM_RDONLY: Final = 0o10000
+SHM_RND: Final = 0o20000
+SHM_REMAP: Final = 0o40000
+
+# linux/socket.h, asm-generic/socket.h, linux/net.h
+AF_UNSPEC: Final = 0
+AF_UNIX: Final = 1
+SOCK_STREAM: Final = 1
+SOCK_DGRAM: Final = 2
+SOCK_RAW: Final = 3
+SOCK_SEQPACKET: Final = 5
+MSG_OOB: Final = 1
+MSG_PEEK: Final = 2
+MSG_CTRUNC: Final = 8
+MSG_TRUNC: Final = 0x20
+MSG_DONTWAIT: Final = 0x40
+MSG_NOSIGNAL: Final = 0x4000
+MSG_WAITFORONE: Final = 0x10000
+MSG_CMSG_CLOEXEC: Final = 0x4000_0000
+SCM_RIGHTS: Final = 1
+SCM_CREDENTIALS: Final = 2
+SOL_SOCKET: Final = 1
+SO_DEBUG: Final = 1
+SO_REUSEADDR: Final = 2
+SO_TYPE: Final = 3
+SO_ERROR: Final = 4
+SO_DONTROUTE: Final = 5
+SO_BROADCAST: Final = 6
+SO_SNDBUF: Final = 7
+SO_RCVBUF: Final = 8
+SO_KEEPALIVE: Final = 9
+SO_OOBINLINE: Final = 10
+SO_PRIORITY: Final = 12
+SO_LINGER: Final = 13
+SO_PASSCRED: Final = 16
+SO_PEERCRED: Final = 17
+SO_RCVLOWAT: Final = 18
+SO_SNDLOWAT: Final = 19
+SO_RCVTIMEO: Final = 20
+SO_SNDTIMEO: Final = 21
+SO_TIMESTAMP: Final = 29
+SO_ACCEPTCONN: Final = 30
+SO_PASSSEC: Final = 34
+SO_MARK: Final = 36
+SO_PROTOCOL: Final = 38
+SO_DOMAIN: Final = 39
 
 # linux/futex.h
 FUTEX_WAIT: Final = 0

@@ -18,7 +18,7 @@ from kvrm.machine import state as layout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kvrm.linux.files.open_file import GuestFile
+    from kvrm.linux.files.regular import GuestFile
     from kvrm.linux.process import Process
 
 LARGEST_READ: Final = 4096

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
+from kvrm.arguments import encoded
 from kvrm.debug.switches import trace_switch
-from kvrm.errors import UsageError
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
@@ -22,6 +24,8 @@ from kvrm.linux.calls.seccomp import Seccomp, refused
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.locks import FileId, Ranges, file_of
+from kvrm.linux.files.mqueue import QueueNames
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
@@ -34,6 +38,7 @@ from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
+from kvrm.linux.sysv import Ipc
 from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.memory import GuestFault, Image, Memory
@@ -102,6 +107,7 @@ class Process:
         self.umask = 0o022
         self.personality: int = 0
         self.limits: dict[int, tuple[int, int]] = {}
+        self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
         self.robust_list = 0
         self.locks_future = False
@@ -112,15 +118,15 @@ class Process:
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
-        self.timers = Timers()
+        self.timers, self.ipc, self.mqueues = Timers(), Ipc(), QueueNames()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
         self._program = find_program(program)
-        self.argv: list[bytes] = [self._program.name, *_strings(args)]
-        self.envp: list[bytes] = _strings(
-            _encoded(key) + b"=" + _encoded(value) for key, value in (env or {}).items()
-        )
+        self.argv: list[bytes] = [self._program.name, *(encoded("args", text) for text in args)]
+        self.envp: list[bytes] = [
+            encoded("env", key) + b"=" + encoded("env", value) for key, value in (env or {}).items()
+        ]
         self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
         streams = [
@@ -166,7 +172,7 @@ class Process:
 
     def arguments(self, args: Sequence[Text]) -> list[bytes]:
         """What argv is with these arguments. UsageError or ProgramError if the program cannot have them."""
-        argv = [self._program.name, *_strings(args)]
+        argv = [self._program.name, *(encoded("args", text) for text in args)]
         require_room(argv, self.envp, self.program_path)
         return argv
 
@@ -289,13 +295,25 @@ class Process:
         """Absolute path of the program, as /proc/self/exe shows it."""
         return self._program.path
 
+    @cached_property
+    def program_digest(self) -> str:
+        """What tells the program's file from others."""
+        return blake2b(self._program.data, digest_size=16).hexdigest()
+
     @property
     def program_node(self) -> Node:
         """The program's own file."""
         return self._program.node
 
     def file(self, fd: int) -> OpenFile:
-        """The open file of a descriptor, or EBADF."""
+        """The open file of a descriptor; EBADF if there is none, or if it only names a file (O_PATH)."""
+        file = self.any_file(fd)
+        if file.flags & abi.O_PATH:
+            raise Failure(Errno.EBADF)
+        return file
+
+    def any_file(self, fd: int) -> OpenFile:
+        """The open file of a descriptor, even one that only names a file (O_PATH); EBADF if there is none."""
         descriptor = self.descriptors.get(fd)
         if descriptor is None:
             raise Failure(Errno.EBADF)
@@ -307,7 +325,7 @@ class Process:
             raise Failure(Errno.ENOENT)
         if fd == abi.AT_FDCWD or path.startswith(b"/"):
             return self.cwd
-        node = self.file(fd).node
+        node = self.any_file(fd).node
         if not isinstance(node, Directory):
             raise Failure(Errno.ENOTDIR)
         return node
@@ -340,12 +358,18 @@ class Process:
 
     def close(self, fd: int) -> None:
         """Free a descriptor, and its open file if that was the last."""
-        file = self.file(fd)
+        file = self.any_file(fd)
         del self.descriptors[fd]
+        self.unlock(file)
         if all(other.file is not file for other in self.descriptors.values()):
             file.closed(self)
             if file.queue is not None:
                 file.queue.release(file)
+
+    def unlock(self, file: OpenFile) -> None:
+        """Give up the process's locks of a file, as any close of it does."""
+        if self.locked and not file.flags & abi.O_PATH:
+            self.locked.pop(file_of(file), None)
 
     # Snapshots
 
@@ -360,17 +384,6 @@ class Process:
         from kvrm.linux.snapshot import put_back
 
         put_back(self, snapshot)
-
-
-def _strings(texts: Iterable[Text]) -> list[bytes]:
-    strings = [_encoded(text) for text in texts]
-    if any(b"\0" in text for text in strings):
-        raise UsageError("arguments and environment cannot contain zero bytes")
-    return strings
-
-
-def _encoded(text: Text) -> bytes:
-    return text if isinstance(text, bytes) else os.fsencode(text)
 
 
 _DISPENSABLE: Final = frozenset(["rseq"])

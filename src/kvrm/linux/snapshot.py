@@ -11,30 +11,30 @@ from kvrm.linux.files.copying import FileCopies, NodeCopies
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.nodes import Directory
 from kvrm.linux.mapped import Mapped
-from kvrm.linux.signals import Signals
 from kvrm.memory import Image
 
 if TYPE_CHECKING:
     from kvrm.linux.files.open_file import Descriptor
     from kvrm.linux.process import Process
-    from kvrm.linux.timers import Timers
 
 _FIELDS: Final = (
     "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
     "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
+_LINKED: Final = ("timers", "signals", "ipc", "mqueues")
+"""What is copied together with the open files."""
+
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a process sees of files, with timers and signals, which descriptors of events refer to."""
+    """What a process sees of files, and what refers to open files or is referred to by them."""
 
     files: FileSystem
     cwd: Directory
     descriptors: Mapping[int, Descriptor]
     mapped: Mapping[Image, Mapped]
-    timers: Timers
-    signals: Signals
+    linked: Mapping[str, Any]
 
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
@@ -49,8 +49,8 @@ class _View:
             for number, descriptor in self.descriptors.items()
         }
         mapped = {image: replace(part, file=copies.of(part.file)) for image, part in self.mapped.items()}
-        timers, signals = copies.of(self.timers), copies.of(self.signals)
-        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped, timers, signals)
+        linked = {name: copies.of(thing) for name, thing in self.linked.items()}
+        return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped, linked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class Snapshot:
 def take(process: Process, last: bool = False) -> Snapshot:
     """The state of `process`; `last`: it is put back before it is used again, so its files need no copy."""
     fields = {name: getattr(process, name) for name in _FIELDS}
-    fields["limits"] = process.limits.copy()
-    seen = process.files, process.cwd, process.descriptors, process.mapped
-    view = _View(*seen, process.timers, process.signals)
+    fields["limits"], fields["locked"] = process.limits.copy(), process.locked.copy()
+    linked = {name: getattr(process, name) for name in _LINKED}
+    view = _View(process.files, process.cwd, process.descriptors, process.mapped, linked)
     return Snapshot(
         fields=fields,
         view=view if last else view.copy(),
@@ -86,10 +86,12 @@ def put_back(process: Process, snapshot: Snapshot, last: bool = False) -> None:
     """Set the state of `process`; `last`: the snapshot is not used again, so its files need no copy."""
     for name, value in snapshot.fields.items():
         setattr(process, name, value)
-    process.limits = snapshot.fields["limits"].copy()
+    process.limits, process.locked = snapshot.fields["limits"].copy(), snapshot.fields["locked"].copy()
     view = snapshot.view if last else snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
-    process.mapped, process.timers, process.signals = dict(view.mapped), view.timers, view.signals
+    process.mapped = dict(view.mapped)
+    for name, thing in view.linked.items():
+        setattr(process, name, thing)
     process.random.setstate(snapshot.random)
     process.stdout[:] = snapshot.stdout
     process.stderr[:] = snapshot.stderr

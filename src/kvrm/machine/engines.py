@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kvrm.arguments import choice, shown
 from kvrm.debug.switches import trace_switch
 from kvrm.errors import UsageError
 from kvrm.isa.features import feature_set
@@ -41,17 +42,14 @@ RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
 
 def engine_name(engine: str | None) -> str:
     """The engine that is meant: this one, KVRM_ENGINE, or the default. Raises UsageError."""
-    name = engine or os.environ.get("KVRM_ENGINE") or next(iter(ENGINES))
-    if name not in ENGINES:
-        raise UsageError(f"no engine {name!r}; there are {', '.join(ENGINES)}")
-    return name
+    default = os.environ.get("KVRM_ENGINE") or next(iter(ENGINES))
+    return choice("engine", default if engine is None else engine, ENGINES)
 
 
 def target_name(target: str | None) -> str:
     """The target that is meant: this one, KVRM_TARGET, or the default. Raises UsageError."""
-    name = target or os.environ.get("KVRM_TARGET") or next(iter(TARGETS))
-    if name not in (*TARGETS, "auto"):
-        raise UsageError(f"no target {name!r}; there are {', '.join(TARGETS)}, auto")
+    default = os.environ.get("KVRM_TARGET") or next(iter(TARGETS))
+    name = choice("target", default if target is None else target, (*TARGETS, "auto"))
     if name == "auto":
         from kvrm.target.cuda.driver import has_device
 
@@ -67,6 +65,11 @@ def named(path: str) -> Any:
 
 def checked_features(features: str | Iterable[str] | None) -> frozenset[str]:
     """The features of a processor or a list of them. Raises UsageError."""
+    if features is not None and not isinstance(features, str):
+        chosen = list(features) if isinstance(features, Iterable) else [features]
+        if not all(isinstance(name, str) for name in chosen):
+            raise UsageError(f"features is {shown(features)}; it takes a name, or a list of names")
+        features = chosen
     try:
         return feature_set(features)
     except ValueError as error:

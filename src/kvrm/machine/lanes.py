@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kvrm import arguments
 from kvrm.engine.lane_loop import BY_CODE, COUNTED, FINISHED, lane_loop
 from kvrm.errors import UsageError
+from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import check_policies_of_lanes
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
@@ -21,12 +23,17 @@ from kvrm.machine.texts import Texts, is_per_lane
 from kvrm.memory import Prot
 
 if TYPE_CHECKING:
-    from kvrm.machine.machine import Machine, MachineSnapshot
+    from kvrm.machine.machine import Machine
+    from kvrm.machine.snapshots import MachineSnapshot
 
 MOST_AT_ONCE = 4096
 """Fresh lanes that a thread takes at a time, at most. Each time is a call from Python; but `cancel` and a
 last thread that is still busy are waited for by that many lanes."""
 DEFAULT_KEEP = ("x0", "stdout", "stderr")
+MOST_LANES = 1 << 28
+"""Lanes of one machine. Each leaves some 60 bytes in the host's memory, even if nothing of it is kept."""
+MOST_THREADS = 1 << 10
+"""Each has an engine, and address space for a guest's."""
 
 
 class Lanes(Runner[LaneResults]):
@@ -52,13 +59,12 @@ class Lanes(Runner[LaneResults]):
         snapshot: MachineSnapshot | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(lanes, int) or lanes < 1:
-            raise UsageError(f"lanes is {lanes!r}; it takes a number, at least 1")
+        lanes = arguments.integer("lanes", lanes, 1, MOST_LANES)
         if machine._outside:
             raise UsageError(f"lanes cannot share {' and '.join(machine._outside)} outside the machine")
         check_policies_of_lanes(machine.policies, machine.target)
         self._machine, self._count, self._fork = machine, lanes, snapshot
-        self._breakpoints = set(machine.breakpoints) if snapshot else None
+        self._breakpoints = Breakpoints(machine.breakpoints) if snapshot else None
         self.registers = RegisterInputs(lanes)
         self.memory = MemoryInputs(lanes, self._copied, self.takes_device_arrays)
         self._stdin: Texts | None = None
@@ -89,6 +95,7 @@ class Lanes(Runner[LaneResults]):
         self._stdin = values
 
     def _texts(self, values: Any) -> Texts:
+        # anything that is not for each lane is refused there
         if not is_per_lane(values) or isinstance(values, list | tuple):
             texts = Texts.of(checked_per_lane("stdin", values, self._count, bytes))
         else:
@@ -122,9 +129,16 @@ class Lanes(Runner[LaneResults]):
         self._args = values
 
     @property
-    def breakpoints(self) -> set[int]:
+    def breakpoints(self) -> Breakpoints:
         """Where lanes stop: a set of addresses; of a fork its own, else the machine's."""
         return self._machine.breakpoints if self._breakpoints is None else self._breakpoints
+
+    @breakpoints.setter
+    def breakpoints(self, addresses: Iterable[int]) -> None:
+        if self._breakpoints is None:
+            self._machine.breakpoints = addresses
+        elif addresses is not self._breakpoints:
+            self._breakpoints = Breakpoints(addresses)
 
     @property
     def threads(self) -> int:
@@ -133,9 +147,7 @@ class Lanes(Runner[LaneResults]):
 
     @threads.setter
     def threads(self, number: int) -> None:
-        if not isinstance(number, int) or number < 1:
-            raise UsageError(f"threads is {number!r}; it takes a number, at least 1")
-        self._threads = number
+        self._threads = arguments.integer("threads", number, 1, MOST_THREADS)
 
     @property
     def keep(self) -> tuple[str | slice, ...]:
@@ -176,10 +188,19 @@ class Lanes(Runner[LaneResults]):
             args=self._args,
             starts=set(self.registers["pc"].tolist()) if "pc" in self.registers else {snapshot.state[1]},
             readable=all(prot & Prot.R for span in kept for prot in protections[span]),
-            outputs=Outputs(self._count, self._keep, self._machine._process is not None, self._empty),
+            outputs=self._new_outputs(),
+            ended=None if "pc" in self.registers else snapshot.ended,
             kept={},
             cancel=self._cancel,
         )
+
+    def _new_outputs(self) -> Outputs:
+        """Room for results. Raises UsageError if the host has none."""
+        try:
+            return Outputs(self._count, self._keep, self._machine._process is not None, self._empty)
+        except (MemoryError, ValueError):
+            what = f"the results of {self._count} lanes do not fit into the host's memory"
+            raise UsageError(f"{what}; keep less of each, or run fewer at a time") from None
 
     def _run(self, plan: Plan) -> LaneResults:
         job = self._job

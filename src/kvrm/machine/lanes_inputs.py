@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.machine import state as layout
+from kvrm.memory import untagged
+from kvrm.memory.addresses import sliced
 
 Words = npt.NDArray[np.uint64]
-VA_END = 1 << 39
 STREAMS = ("stdout", "stderr")
 WRITABLE = (*(f"x{i}" for i in range(31)), "sp", "pc", "nzcv", *(f"v{i}" for i in range(32)))
 """Registers that lanes may differ in; all but pc, which is always kept, can be kept."""
@@ -35,7 +37,8 @@ class RegisterInputs:
     """`lanes.registers[name] = values`: one value for each lane.
 
     Names are x0 to x30, sp, pc, nzcv (four bits, N highest) and v0 to v31; values an integer array of shape
-    (lanes,), or (lanes, 2) for v: the low 64 bits, then the high ones. Negative values are taken modulo 2^64.
+    (lanes,), or (lanes, 2) for v: the low 64 bits, then the high ones. Negative values are taken modulo 2^64,
+    and pc is without its tag.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -43,18 +46,24 @@ class RegisterInputs:
         self._values: dict[str, Words] = {}
 
     def __setitem__(self, name: str, values: npt.ArrayLike) -> None:
-        if name not in WRITABLE:
-            raise UsageError(f"lanes.registers[{name!r}]: registers are x0 to x30, sp, pc, nzcv, v0 to v31")
+        if not isinstance(name, str) or name not in WRITABLE:
+            given = arguments.shown(name)
+            raise UsageError(f"lanes.registers[{given}]: registers are x0 to x30, sp, pc, nzcv, v0 to v31")
         shape = (self._lanes, 2) if name[0] == "v" else (self._lanes,)
-        array = _integers(values)
+        array = _integers(f"lanes.registers[{name!r}]", values)
         if array.shape != shape or array.dtype.kind not in "iu":
             given = f"{array.dtype} of {array.shape}"
             raise UsageError(f"lanes.registers[{name!r}] takes integers of shape {shape}, not {given}")
-        self._values[name] = array.astype(np.uint64)
+        words = array.astype(np.uint64)
+        if name == "pc":
+            unique, where = np.unique(words, return_inverse=True)
+            words = np.array([untagged(int(pc)) for pc in unique], np.uint64)[where]
+        self._values[name] = words
 
     def __getitem__(self, name: str) -> Words:
-        if name not in self._values:
-            raise UsageError(f"lanes.registers[{name!r}] was not set: all lanes begin with the machine's")
+        if not isinstance(name, str) or name not in self._values:
+            given = arguments.shown(name)
+            raise UsageError(f"lanes.registers[{given}] was not set: all lanes begin with the machine's")
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -89,13 +98,12 @@ class MemoryInputs:
     def __setitem__(self, key: slice, data: Any) -> None:
         start, stop = span_of(key, "lanes.memory")
         shape, where = (self._lanes, stop - start), f"lanes.memory[{start:#x}:{stop:#x}]"
-        there = getattr(data, "__cuda_array_interface__", None)
+        there = arguments.on_device(where, data)
         if there is None:
-            array = _array(data)
+            array = arguments.array(where, data)
             given, dtype, good = array.shape, array.dtype, True
         elif self._takes_device_arrays:
-            given, dtype = tuple(there["shape"]), np.dtype(there["typestr"])
-            array, good = data, there.get("strides") is None
+            array, (given, dtype, good) = data, there
         else:
             raise UsageError(f"{where} has an array on a GPU, and the machine's target is not cuda")
         if given != shape or dtype != np.uint8 or not good:
@@ -120,50 +128,46 @@ class MemoryInputs:
 
 
 def span_of(key: Any, name: str) -> tuple[int, int]:
-    """Start and stop of a slice of guest memory. Raises UsageError."""
-    good = isinstance(key, slice) and key.step is None
-    start, stop = (key.start, key.stop) if good else (None, None)
-    if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop <= VA_END):
-        raise UsageError(f"{name} takes [start:stop] with 0 <= start < stop <= 2**39, not {key!r}")
+    """Start and stop of a slice of guest memory that is not empty. Raises UsageError."""
+    start, stop = sliced(name, key)
+    if start == stop:
+        raise UsageError(f"{name}[{start:#x}:{stop:#x}] is empty; it takes start < stop")
     return start, stop
 
 
 def checked_keep(names: Sequence[str | slice]) -> tuple[str | slice, ...]:
     """What `lanes.keep` may be. Raises UsageError."""
-    for name in names:
+    kept: list[str | slice] = []
+    for name in arguments.sequence("lanes.keep", names, "names and slices"):
         if isinstance(name, slice):
-            span_of(name, "lanes.keep")
-        elif name == "pc" or name not in (*WRITABLE, *STREAMS):
-            raise UsageError(f"lanes.keep has {name!r}: it takes registers but pc, stdout, stderr and slices")
-    return tuple(names)
+            kept.append(slice(*span_of(name, "lanes.keep")))
+        elif isinstance(name, str) and name != "pc" and name in (*WRITABLE, *STREAMS):
+            kept.append(name)
+        else:
+            given = arguments.shown(name)
+            raise UsageError(f"lanes.keep has {given}: it takes registers but pc, stdout, stderr and slices")
+    return tuple(kept)
 
 
 def checked_per_lane(name: str, values: Sequence[Any], lanes: int, of: type | tuple[type, ...]) -> list[Any]:
     """A list with something for each lane. Raises UsageError."""
-    if isinstance(values, str | bytes) or len(values) != lanes:
+    if len(arguments.sequence(f"lanes.{name}", values, "values, one for each lane")) != lanes:
         raise UsageError(f"lanes.{name} takes a list of {lanes}, one for each lane")
-    bad = next((value for value in values if not isinstance(value, of)), None)
-    if bad is not None or None in values:
-        raise UsageError(f"lanes.{name} has a {type(bad).__name__} in it")
+    for value in values:
+        if not isinstance(value, of):
+            raise UsageError(f"lanes.{name} has {arguments.shown(value)} in it")
     return list(values)
 
 
-def _integers(values: npt.ArrayLike) -> npt.NDArray[Any]:
+def _integers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """As an array; numpy alone makes floating point of a list with a number above 2^63."""
-    if not isinstance(values, list | tuple):
-        return _array(values)
-    exact = np.array(values, object) if values else np.empty(0, object)
-    numbers = exact.ravel().tolist()
-    if not all(type(n) is int and -(1 << 63) <= n < 1 << 64 for n in numbers):
-        return _array(values)
-    return np.array([n & (1 << 64) - 1 for n in numbers], np.uint64).reshape(exact.shape)
-
-
-def _array(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        return np.empty(0, object)
+    array = arguments.array(name, values)
+    if array.dtype.kind in "iu" or not isinstance(values, list | tuple):
+        return array
+    least, most = -(1 << 63), (1 << 64) - 1
+    exact = np.array(values, object)
+    words = [arguments.integer(f"a value of {name}", n, least, most) & most for n in exact.ravel().tolist()]
+    return np.array(words, np.uint64).reshape(exact.shape)
 
 
 def _flag_bytes(nzcv: Words) -> Words:

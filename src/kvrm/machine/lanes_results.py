@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.machine.lanes_inputs import STREAMS, Words, flags_of, span_of, words_of
 from kvrm.machine.result import STOPS, Fault, Result, Stop
@@ -20,6 +21,8 @@ Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T", bound=np.generic)
 NOT_RUN = 255
 """In `Outputs.stop`: the lane has not begun."""
+HAS_REASON = (Stop.SYSCALL, Stop.MISPLACED)
+"""Stops of a program whose message cannot be made of what results hold."""
 
 
 class KeptMemory:
@@ -34,6 +37,15 @@ class KeptMemory:
             if first <= start and stop <= last:
                 return data[:, start - first : stop - first]
         raise UsageError(f"guest memory [{start:#x}:{stop:#x}] was not kept; name it in lanes.keep")
+
+
+class KeptRegisters(dict[str, Words]):
+    """`results.registers[name]`: an array of each register that was kept."""
+
+    def __getitem__(self, name: str) -> Words:
+        if not isinstance(name, str) or name not in self:
+            raise UsageError(f"register {arguments.shown(name)} was not kept; name it in lanes.keep")
+        return super().__getitem__(name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,11 +68,13 @@ class LaneResults:
     fault_address: Words
     fault_kind: Bytes
     fault_mapped: npt.NDArray[np.bool_]
-    registers: dict[str, Words]
+    registers: KeptRegisters
     memory: KeptMemory
     stdout: Texts
     stderr: Texts
     seconds: float
+    reasons: Mapping[int, str]
+    """By lane, what stopped it, where it is not what all lanes with that stop reason are told."""
 
     def __len__(self) -> int:
         return len(self.stop)
@@ -72,7 +86,11 @@ class LaneResults:
         return {STOPS[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
 
     def lane(self, number: int) -> Result:
-        """Lane `number` as the result of one machine; `seconds` is that of all lanes."""
+        """Lane `number` as the result of one machine; `seconds` is that of all lanes.
+
+        The message of an instruction that stopped it does not tell the instruction, of which nothing is kept.
+        """
+        number = arguments.position("lane", number, len(self))
         stop = STOPS[self.stop[number]]
         pc, code, signal = int(self.pc[number]), int(self.exit_code[number]), int(self.signal[number])
         fault = None
@@ -89,7 +107,7 @@ class LaneResults:
             fault=fault,
             stdout=self.stdout[number] if self.stdout else b"",
             stderr=self.stderr[number] if self.stderr else b"",
-            message=message_of(stop, pc, code, signal, fault),
+            message=self.reasons.get(number) or message_of(stop, pc, code, signal, fault),
         )
 
     def __repr__(self) -> str:
@@ -121,6 +139,8 @@ class Outputs:
         self.fault_address = np.zeros(lanes, np.uint64)
         self.fault_kind = np.zeros(lanes, np.uint8)
         self.fault_mapped = np.zeros(lanes, np.bool_)
+        self._program = program
+        self._reasons: dict[int, str] = {}
         names = [name for name in keep if isinstance(name, str)]
         self.registers: dict[str, Words] = {}
         for name in names:
@@ -145,6 +165,8 @@ class Outputs:
         """Store what `Machine._run_to` says of a lane, but for code, count and pc."""
         self.exit_code[lane] = outcome.get("exit_code", -1)
         self.signal[lane] = outcome.get("signal", 0)
+        if self._program and outcome["stop"] in HAS_REASON:
+            self._reasons[lane] = outcome["message"]
         fault = outcome.get("fault")
         if fault is not None:
             self.fault_address[lane] = fault.address
@@ -175,14 +197,17 @@ class Outputs:
             fault_address=_read_only(self.fault_address),
             fault_kind=_read_only(self.fault_kind),
             fault_mapped=_read_only(self.fault_mapped),
-            registers={
-                name: flags_of(values) if name == "nzcv" else _read_only(values)
-                for name, values in self.registers.items()
-            },
+            registers=KeptRegisters(
+                {
+                    name: flags_of(values) if name == "nzcv" else _read_only(values)
+                    for name, values in self.registers.items()
+                }
+            ),
             memory=KeptMemory({span: _read_only(data) for span, data in self.memory.items()}),
             stdout=_texts(self.streams["stdout"]),
             stderr=_texts(self.streams["stderr"]),
             seconds=seconds,
+            reasons=self._reasons.copy(),
         )
 
 

@@ -37,11 +37,12 @@ from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_inputs import STREAMS, Words
 from kvrm.machine.lanes_results import NOT_RUN, Outputs
 from kvrm.machine.lanes_table import LaneTable, pieces
-from kvrm.machine.machine import Machine, MachineSnapshot
-from kvrm.machine.result import STOPS, Stop
+from kvrm.machine.machine import Machine
+from kvrm.machine.result import STOPS, Result, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
-from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at
+from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.machine.texts import Texts
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
@@ -56,6 +57,8 @@ ENDS = {
     Reason.MEMORY: Stop.FAULT,
 }
 """How native code ends lanes by itself, for the reasons for which it does."""
+_LEFT = (layout.IP, layout.REASON, layout.HORIZON, layout.REMAINING)
+"""Offsets of what is as native code left it, if Python has run nothing of the lane since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ class Job:
     """What lanes were given when they began, and what they have brought so far; workers share it.
 
     `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
-    start addresses and arrays. `readable`: the guest may read all memory that is to be kept.
+    start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
+    program has ended before, and every lane with it; no instruction is run.
     """
 
     snapshot: MachineSnapshot
@@ -74,6 +78,7 @@ class Job:
     starts: set[int]
     readable: bool
     outputs: Outputs
+    ended: Result | None
     kept: dict[int, Kept]
     cancel: c_uint64
 
@@ -172,7 +177,7 @@ class Worker:
         machine.breakpoints = set(breakpoints)
         self._memory.restore(job.snapshot.memory)
         self._engine.run(0, machine.breakpoints)
-        plain = job.args is None and job.readable and not job.starts & breakpoints
+        plain = job.args is None and job.readable and job.ended is None and not job.starts & breakpoints
         # a timer's signal comes at a count of instructions at which only `Machine._run_to` stops
         plain &= machine._process is None or job.snapshot.process.due is None
         self._enters = self._native and plain
@@ -180,7 +185,7 @@ class Worker:
         if machine._process is None:
             self._ends[Reason.SVC] = Stop.SYSCALL
         regions = job.snapshot.memory.regions
-        if all(_is_code(regions.find(address), address) for address in breakpoints):
+        if all(_is_code(regions.find(address)) for address in breakpoints):
             # else a lane may branch to a breakpoint where nothing can be executed: it stops there
             self._ends[Reason.CODE] = Stop.FAULT
         codes = {reason: stop.code for reason, stop in self._ends.items()}
@@ -286,7 +291,7 @@ class Worker:
 
     def _finish_fresh(self, lane: int) -> None:
         """Run a lane to its end that native code has set up, and entered if it does."""
-        ip, reason = self._state.get(layout.IP), self._state.get(layout.REASON)
+        left = [self._state.get(at) for at in _LEFT]
         warm, self._reported = self._warm, self._job.snapshot.retired
         outcome = self._run_fresh(lane, self._enters)
         if outcome is OUT_OF_MEMORY and warm:
@@ -295,16 +300,16 @@ class Worker:
             if self._set_up_or_run(False) is Verdict.CANCELLED:
                 return
             outcome, warm = self._run_fresh(lane, False), 0
-        same = self._state.get(layout.IP) == ip and self._state.get(layout.REASON) == reason
-        known = self._enters and same and self._ends.get(reason) is outcome["stop"]
+        as_left = self._enters and left == [self._state.get(at) for at in _LEFT]
+        memory, (ip, reason, *_) = self._memory, left
+        clean = not memory.remapped and memory.changed == self._warm and self._native
         self._put(lane, outcome, shared=warm > 0)
-        if known and ip:
+        if clean and as_left and ip and self._ends.get(reason) is outcome["stop"]:
             self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
-        else:
-            self._places[:] = 0
-            memory, kept = self._memory, outcome["stop"] in GOES_ON
-            if kept or memory.remapped or memory.changed != self._warm or not self._native:
-                self._tidy()
+            return
+        self._places[:] = 0
+        if outcome["stop"] in GOES_ON or not clean:
+            self._tidy()
 
     def _run_fresh(self, lane: int, entered: bool, end: int | None = None) -> Fields:
         machine, job, start = self._machine, self._job, self._job.snapshot.retired
@@ -361,6 +366,8 @@ class Worker:
         return self._run_to(end)
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
+        if self._job.ended is not None:
+            return end_again(self._job.ended)
         outcome = self._machine._run_to(end, resumed)
         pc = self._machine.pc
         if outcome["stop"] is Stop.BUDGET and not self._last and pc in self._machine.breakpoints:
@@ -396,6 +403,5 @@ class Worker:
         return data
 
 
-def _is_code(region: Region | None, address: int) -> bool:
-    """Whether an address in a region can be that of an instruction."""
-    return region is not None and bool(region.prot & Prot.X) and not address & 3
+def _is_code(region: Region | None) -> bool:
+    return region is not None and bool(region.prot & Prot.X)

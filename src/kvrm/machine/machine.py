@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from kvrm import arguments
 from kvrm.engine.exits import ExitKind
 from kvrm.errors import HostError, KvrmError, UsageError
-from kvrm.isa.context import System
 from kvrm.isa.features import identification
+from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
     REPLACEMENTS,
     TARGETS,
@@ -23,8 +22,10 @@ from kvrm.machine.engines import (
     named,
     target_name,
 )
+from kvrm.machine.registers import Registers
 from kvrm.machine.result import Progress, Result, Stop
 from kvrm.machine.runner import Runner, Solo, Watch
+from kvrm.machine.snapshots import MachineSnapshot, Made, require_belongs
 from kvrm.machine.state import State
 from kvrm.machine.stops import (
     BUDGET,
@@ -39,39 +40,19 @@ from kvrm.machine.stops import (
 )
 from kvrm.machine.texts import is_per_lane
 from kvrm.machine.views import MemoryView
-from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Snapshot
+from kvrm.memory import GuestFault, Memory, OutOfMemory, untagged
+from kvrm.memory.addresses import code_address, span
 from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.debug.profile import Profile
-    from kvrm.engine.account import Account
     from kvrm.machine.lanes import Lanes
 
-
-class Engine(Protocol):
-    """What the Machine needs of an engine."""
-
-    retired: int
-    account: Account
-
-    def run(self, budget: int, breakpoints: set[int] = ...) -> Any:
-        """Run at most `budget` instructions and say why it came back (`kvrm.engine.exits.Exit`)."""
-
-    def invalidate(self, start: int, end: int) -> None:
-        """Forget code derived from these addresses."""
+ENDED = (Stop.EXIT, Stop.SIGNAL, Stop.SYSCALL)
+"""Stops after which a program does not go on by itself: it is over, or waits for what cannot come."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSnapshot:
-    """Everything about a machine at one moment; an opaque value for `Machine.restore`."""
-
-    state: tuple[bytes, int]
-    memory: Snapshot
-    process: Any
-    retired: int
-
-
-class Machine:
+class Machine(Registers):
     """One AArch64 machine.
 
     With `program` (a path or the bytes of a static ELF file) it is a Linux process: `args` are the arguments
@@ -114,20 +95,25 @@ class Machine:
         target: str | None = None,
         policies: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(program, bytes):
+            program = arguments.path("program", program, "a path, or bytes")
+        args = arguments.sequence("args", args, "strings")
         args_of_lanes = stdin_of_lanes = None
-        if args and not isinstance(args[0], str | bytes):
+        if args and isinstance(args[0], list | tuple):
             args, args_of_lanes = (), args
         if is_per_lane(stdin):
             stdin, stdin_of_lanes = None, stdin
         if lanes is None and (args_of_lanes or stdin_of_lanes is not None):
             raise UsageError("a list for each lane is only for machines with lanes=")
+        if program is None:
+            _refuse_for_bare(args=args, env=env, stdin=stdin, stdout=stdout, stderr=stderr, root=root, rw=rw)
         self.state = State()
-        self.state.fp_tracking = fp_flags
-        self.breakpoints: set[int] = set()
+        self.state.fp_tracking = arguments.flag("fp_flags", fp_flags)
+        self._breakpoints = Breakpoints()
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
         self.policies = named("kvrm.neural.policies:make_policies")(policies) if policies else {}
-        self.engine = engine_name(engine or ("interpreter" if self.policies else None))
+        self.engine = engine_name("interpreter" if engine is None and self.policies else engine)
         self.target = target_name(target)
         check_policies(self.policies, self.engine, self.target)
         self.features = checked_features(features)
@@ -135,29 +121,34 @@ class Machine:
             self.state.set_system(register, value)
         self._process: Any = None
         self._over: Result | None = None
+        root, rw = arguments.path("root", root), arguments.path("rw", rw)
         places = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "rw": rw}
         inside = bytes | bytearray | memoryview | Closed | None
         self._outside = [name for name, place in places.items() if not isinstance(place, inside)]
+        streams = tuple((name, places[name]) for name in self._outside if name != "rw")
         self._seconds = 0.0
+        seed = arguments.integer("seed", seed)
         if program is not None:
             from kvrm.linux import Process
 
             self._process = Process(
                 self._memory,
                 self.state,
-                program=program if isinstance(program, bytes) else Path(program),
+                program=program,
                 args=cast("Sequence[str | bytes]", args),
-                env=env or {},
-                stdin=cast("bytes | BinaryIO | Closed | None", stdin),
+                env={} if env is None else arguments.mapping("env", env, "strings"),
+                stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                root=None if root is None else Path(root),
-                rw=None if rw is None else Path(rw),
+                root=root,
+                rw=rw,
                 seed=seed,
                 features=self.features,
             )
             self._process.start()
             self._process.read_ahead()
+        digest = None if self._process is None else self._process.program_digest
+        self._made = Made(digest, self.features, self.state.fp_tracking, root, rw, streams)
         target = self.target if lanes is None else "cpu"
         self._engine = make_engine(self, self._memory, program is not None, target)
         self._memory.on_remap = self._engine.invalidate
@@ -171,26 +162,7 @@ class Machine:
             assert self._lanes is not None
             self._lanes.args, self._lanes.stdin = args_of_lanes, stdin_of_lanes
 
-    # -- registers -------------------------------------------------------------------------------------------
-    @property
-    def x(self) -> Any:
-        """x[0] to x[30], 64-bit ints, assignable."""
-        return self.state.x
-
-    @property
-    def v(self) -> Any:
-        """v[0] to v[31], 128-bit ints, assignable."""
-        return self.state.v
-
-    @property
-    def sp(self) -> int:
-        """Stack pointer."""
-        return self.state.sp
-
-    @sp.setter
-    def sp(self, value: int) -> None:
-        self.state.sp = value
-
+    # -- where it runs, and stops --------------------------------------------------------------------------
     @property
     def pc(self) -> int:
         """Program counter."""
@@ -201,65 +173,43 @@ class Machine:
         self.set_pc(value)
 
     def set_pc(self, address: int) -> None:
-        """Continue at `address` in the next run."""
-        self.state.pc = address & (1 << 64) - 1
+        """Continue at `address` (modulo 2^64, without its tag) in the next run, even of an ended program.
+
+        A run that begins where no instruction can be stops with a fault.
+        """
+        self.state.pc = untagged(arguments.integer("pc", address))
         self._over = None
 
     @property
-    def nzcv(self) -> int:
-        """N, Z, C, V as four bits, N highest."""
-        return self.state.nzcv
+    def breakpoints(self) -> Breakpoints:
+        """Where a run stops: a set of addresses; what no instruction can be at is a UsageError."""
+        return self._breakpoints
 
-    @nzcv.setter
-    def nzcv(self, value: int) -> None:
-        self.state.nzcv = value
-
-    @property
-    def fpcr(self) -> int:
-        """Floating-point control register."""
-        return self.state.fpcr
-
-    @fpcr.setter
-    def fpcr(self, value: int) -> None:
-        self.state.fpcr = value
-
-    @property
-    def fpsr(self) -> int:
-        """Floating-point status register."""
-        return self.state.system(System.FPSR)
-
-    @fpsr.setter
-    def fpsr(self, value: int) -> None:
-        self.state.set_system(System.FPSR, value)
+    @breakpoints.setter
+    def breakpoints(self, addresses: Iterable[int]) -> None:
+        if addresses is not self._breakpoints:
+            self._breakpoints = Breakpoints(addresses)
 
     # -- memory ----------------------------------------------------------------------------------------------
     def write_memory(self, address: int, data: bytes, prot: str = "rwx") -> None:
-        """Put bytes into guest memory. Pages that are not mapped are mapped with `prot`, letters of "rwx"."""
-        if address < 0 or address + len(data) > 1 << 39:
-            raise UsageError(f"guest addresses have 39 bits; {address:#x} + {len(data):#x} does not fit")
-        if set(prot) - set("rwx"):
-            raise UsageError(f"{prot!r} has letters other than r, w and x")
-        wanted = sum((Prot[c.upper()] for c in set(prot)), Prot(0))
-        start, end = address & -PAGE, (address + len(data) + PAGE - 1) & -PAGE
-        at = start
-        for region in [*self._memory.regions(), None]:
-            low, high = (end, end) if region is None else (region.start, region.end)
-            if at < min(low, end):
-                self._memory.map(at, min(low, end) - at, wanted)
-            at = max(at, high)
-        self._memory.poke(address, data)
+        """Put bytes into guest memory. Pages that are not mapped are mapped with `prot`, letters of "rwx".
+
+        Raises UsageError, or OutOfMemory if that takes more than `memory_limit`.
+        """
+        self.memory.write(address, data, prot)
 
     def read_memory(self, address: int, length: int) -> bytes:
         """Guest bytes; the same as `memory[address : address + length]`."""
-        return self.memory[address : address + length]
+        start, stop = span("address", address, length)
+        return self.memory[start:stop]
 
     def disassemble(self, address: int | None = None, count: int = 1) -> list[str]:
         """Assembly text of `count` instructions at `address` (default: pc)."""
         from kvrm.isa.a64 import disassemble
 
-        at = self.pc if address is None else address
+        at = code_address("address", self.pc if address is None else address)
         lines = []
-        for pc in range(at, at + 4 * count, 4):
+        for pc in range(at, at + 4 * arguments.integer("count", count, 0), 4):
             word = int.from_bytes(self.memory[pc : pc + 4], "little")
             lines.append(disassemble(word, pc) or f".word {word:#010x}")
         return lines
@@ -288,8 +238,9 @@ class Machine:
         """Run until something stops it, at most `max_instructions` retired instructions.
 
         A breakpoint at the starting pc is passed over. Running a program that has ended gives its last result
-        again. With `instructions_per_batch` or `max_batches`, the run is a row of batches: lanes take turns
-        after each, and `max_batches` of them are the budget. A machine with lanes gives a `LaneResults`.
+        again, until `set_pc` or `restore`. With `instructions_per_batch` or `max_batches`, the run is a row
+        of batches: lanes take turns after each, and `max_batches` of them are the budget. A machine with
+        lanes gives a `LaneResults`.
         """
         options = {"max_batches": max_batches, "instructions_per_batch": instructions_per_batch}
         return self._runner.run(max_instructions, **options)
@@ -336,7 +287,7 @@ class Machine:
             self._seconds += seconds
             self._settle()
         result = self._result(outcome, self.retired - before, seconds)
-        if self._process is not None and result.stop in (Stop.EXIT, Stop.SIGNAL):
+        if self._process is not None and result.stop in ENDED:
             self._over = result
         return result
 
@@ -414,20 +365,27 @@ class Machine:
 
     # -- snapshots -------------------------------------------------------------------------------------------
     def snapshot(self) -> MachineSnapshot:
-        """Remember everything: registers, memory, files, counts."""
+        """Remember everything: registers, memory, files, counts, and whether the program has ended."""
         self._solo.require_idle()
         process = None if self._process is None else self._process.snapshot()
-        return MachineSnapshot(self.state.save(), self._memory.snapshot(), process, self.retired)
+        memory = self._memory.snapshot()
+        return MachineSnapshot(self._made, self.state.save(), memory, process, self.retired, self._over)
 
     def restore(self, snapshot: MachineSnapshot) -> None:
-        """Back to a snapshot, at a cost proportional to the pages written since."""
+        """Back to a snapshot of this machine or one made alike, at a cost proportional to the pages written.
+
+        Raises UsageError, with nothing changed, for any other, and for one with more private memory than
+        `memory_limit` allows.
+        """
         self._solo.require_idle()
+        require_belongs(snapshot, self._made)
+        self._memory.require_fits(snapshot.memory)
         self.state.load(snapshot.state)
         self._memory.restore(snapshot.memory)
         if self._process is not None:
             self._process.restore(snapshot.process)
         self._engine.retired = snapshot.retired
-        self._over = None
+        self._over = snapshot.ended
 
     # -- lanes -----------------------------------------------------------------------------------------------
     @property
@@ -448,3 +406,10 @@ class Machine:
 
     def __repr__(self) -> str:
         return f"<kvrm.Machine {self.engine} pc={self.pc:#x} retired={self.retired}>"
+
+
+def _refuse_for_bare(**given: Any) -> None:
+    """Raise UsageError for arguments that only a program has a use for."""
+    for name, value in given.items():
+        if value is not None and not (name == "args" and not value):
+            raise UsageError(f"{name} is for programs; a bare machine has registers and memory")

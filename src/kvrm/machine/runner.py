@@ -11,6 +11,8 @@ from ctypes import c_uint64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from kvrm.arguments import integer
+from kvrm.arguments import seconds as checked_seconds
 from kvrm.errors import UsageError
 from kvrm.machine.result import Progress, Result, Stop
 
@@ -38,18 +40,16 @@ class Plan:
     @staticmethod
     def of(max_instructions: int | None, max_batches: int | None, instructions_per_batch: int | None) -> Plan:
         """The plan of the public arguments. Raises UsageError."""
-        for name, value, least in (
-            ("max_instructions", max_instructions, 0),
-            ("max_batches", max_batches, 0),
-            ("instructions_per_batch", instructions_per_batch, 1),
-        ):
-            if value is not None and value < least:
-                raise UsageError(f"{name} is {'negative' if value < 0 else 'zero'}")
-        budget = UNLIMITED if max_instructions is None else max_instructions
-        if max_batches is None and instructions_per_batch is None:
-            return Plan(budget, budget)
-        batch = BATCH if instructions_per_batch is None else instructions_per_batch
-        return Plan(budget if max_batches is None else min(budget, max_batches * batch), batch)
+        budget = UNLIMITED if max_instructions is None else integer("max_instructions", max_instructions, 0)
+        batch = None
+        if instructions_per_batch is not None:
+            batch = integer("instructions_per_batch", instructions_per_batch, 1)
+        if max_batches is not None:
+            batch = BATCH if batch is None else batch
+            budget = min(budget, integer("max_batches", max_batches, 0) * batch)
+        # native code counts in 64 bits
+        budget = min(budget, UNLIMITED)
+        return Plan(budget, budget if batch is None else min(batch, UNLIMITED))
 
 
 class Runner(ABC, Generic[T]):
@@ -96,11 +96,12 @@ class Runner(ABC, Generic[T]):
 
         Raises TimeoutError after `timeout` seconds, UsageError if nothing was started.
         """
+        most = checked_seconds("timeout", timeout)
         if self._thread is None:
             raise UsageError("nothing was started")
-        self._thread.join(timeout)
+        self._thread.join(most)
         if self._thread.is_alive():
-            raise TimeoutError(f"still running after {timeout} seconds")
+            raise TimeoutError(f"still running after {most} seconds")
         if self._error is not None:
             raise self._error
         assert self._result is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvrm.isa.context import FP_TRACKING, System
+from kvrm.arguments import U64, element, integer, word
+from kvrm.isa.context import FP16, FP_TRACKING, FPCR_BITS, FPSR_BITS, System
 from kvrm.memory.pages import anonymous, host_address
 
 X, ZERO, SP, DISCARD = 0, 31, 32, 33
@@ -72,7 +73,7 @@ class State:
 
     @sp.setter
     def sp(self, value: int) -> None:
-        self.words[SP] = value & (1 << 64) - 1
+        self.words[SP] = word("sp", value)
 
     @property
     def nzcv(self) -> int:
@@ -82,8 +83,9 @@ class State:
 
     @nzcv.setter
     def nzcv(self, value: int) -> None:
+        flags = integer("nzcv", value)
         for i in range(4):
-            self._bytes[FLAGS_OFFSET + i] = value >> (3 - i) & 1
+            self._bytes[FLAGS_OFFSET + i] = flags >> (3 - i) & 1
 
     def system(self, register: System) -> int:
         """A system register."""
@@ -95,12 +97,23 @@ class State:
 
     @property
     def fpcr(self) -> int:
-        """Floating-point control register."""
+        """Floating-point control register. It keeps the bits that MSR would keep."""
         return self.system(System.FPCR) & ~FP_TRACKING
 
     @fpcr.setter
     def fpcr(self, value: int) -> None:
-        self.set_system(System.FPCR, self.system(System.FPCR) & FP_TRACKING | value & ~FP_TRACKING)
+        kept = FPCR_BITS | (self.system(System.ID_AA64PFR0_EL1) & FP16) << 3
+        tracking = self.system(System.FPCR) & FP_TRACKING
+        self.set_system(System.FPCR, tracking | integer("fpcr", value) & kept)
+
+    @property
+    def fpsr(self) -> int:
+        """Floating-point status register. It keeps the bits that MSR would keep."""
+        return self.system(System.FPSR)
+
+    @fpsr.setter
+    def fpsr(self, value: int) -> None:
+        self.set_system(System.FPSR, integer("fpsr", value) & FPSR_BITS)
 
     @property
     def fp_tracking(self) -> bool:
@@ -136,14 +149,10 @@ class _X:
         return 31
 
     def __getitem__(self, i: int) -> int:
-        if not 0 <= i < 31:
-            raise IndexError(f"x{i} (general registers are x0 to x30)")
-        return self._words[i]
+        return self._words[element("x", i, 31)]
 
     def __setitem__(self, i: int, value: int) -> None:
-        if not 0 <= i < 31:
-            raise IndexError(f"x{i} (general registers are x0 to x30)")
-        self._words[i] = value & (1 << 64) - 1
+        self._words[element("x", i, 31)] = word("a register", value)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._words[:31].tolist())
@@ -161,15 +170,12 @@ class _V:
         return 32
 
     def __getitem__(self, i: int) -> int:
-        if not 0 <= i < 32:
-            raise IndexError(f"v{i} (SIMD&FP registers are v0 to v31)")
-        return self._words[2 * i] | self._words[2 * i + 1] << 64
+        at = 2 * element("v", i, 32)
+        return self._words[at] | self._words[at + 1] << 64
 
     def __setitem__(self, i: int, value: int) -> None:
-        if not 0 <= i < 32:
-            raise IndexError(f"v{i} (SIMD&FP registers are v0 to v31)")
-        self._words[2 * i] = value & (1 << 64) - 1
-        self._words[2 * i + 1] = value >> 64 & (1 << 64) - 1
+        at, number = 2 * element("v", i, 32), integer("a register", value)
+        self._words[at], self._words[at + 1] = number & U64, number >> 64 & U64
 
     def __iter__(self) -> Iterator[int]:
         return (self[i] for i in range(32))

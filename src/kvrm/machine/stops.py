@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kvrm.engine.exits import ExitKind
-from kvrm.machine.result import Fault, Stop
+from kvrm.machine.result import Fault, Result, Stop
 from kvrm.memory import AlignmentFault, BeyondFile
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
@@ -92,15 +92,16 @@ def message_of(stop: Stop, pc: int, exit_code: int, signal: int, fault: Fault | 
     if fault is not None:
         bus_error = "not aligned, or past the end of the mapped file"
         return _fault_message(fault, pc, bus_error if signal == SIGBUS else _why_refused(fault.mapped))
-    match stop:
-        case Stop.EXIT:
-            return _exit_message(exit_code)
-        case Stop.SIGNAL:
-            return _signal_message(signal)
-        case Stop.BREAKPOINT:
-            return str(breakpoint_at(pc)["message"])
-    simple = {end["stop"]: str(end["message"]) for end in (BUDGET, CANCELLED, OUT_OF_MEMORY)}
-    return simple.get(stop, f"{stop.value} at pc {pc:#x}")
+    known = {end["stop"]: str(end["message"]) for end in (BUDGET, CANCELLED, OUT_OF_MEMORY)} | {
+        Stop.EXIT: _exit_message(exit_code),
+        Stop.SIGNAL: _signal_message(signal),
+        Stop.BREAKPOINT: str(breakpoint_at(pc)["message"]),
+        Stop.UNDEFINED: f"undefined instruction at pc {pc:#x}",
+        Stop.SYSCALL: f"svc before {pc:#x}",
+        Stop.BRK: f"brk at {pc:#x}",
+        Stop.MISPLACED: f"the dispatch policy has the instruction at pc {pc:#x} in a wrong class",
+    }
+    return known.get(stop, stop.value)
 
 
 def hint(process: Any, ended: Fields) -> str:
@@ -121,6 +122,16 @@ def hint(process: Any, ended: Fields) -> str:
 
 _GUEST_SIGNALS = frozenset((Stop.FAULT, Stop.UNDEFINED, Stop.BRK))
 _ENDS = _GUEST_SIGNALS | {Stop.EXIT, Stop.SIGNAL}
+
+
+def end_again(ended: Result) -> Fields:
+    """The end that a program has had before, for lanes that begin after it."""
+    fields: Fields = {"stop": ended.stop, "message": ended.message, "hint": ended.hint}
+    if ended.exit_code is not None:
+        fields["exit_code"] = ended.exit_code
+    if ended.signal is not None:
+        fields["signal"] = ended.signal
+    return fields
 
 
 def assembly(word: int | None, pc: int) -> str:

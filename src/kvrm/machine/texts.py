@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from kvrm import arguments
 from kvrm.errors import UsageError
 
 Bytes = npt.NDArray[np.uint8]
@@ -24,14 +25,13 @@ class Texts(Sequence[bytes]):
     """
 
     def __init__(self, data: Any, lengths: npt.ArrayLike | None = None) -> None:
-        there = getattr(data, "__cuda_array_interface__", None)
+        there = arguments.on_device("texts", data)
         self.on_device = there is not None
         if there is None:
-            data = np.ascontiguousarray(data)
+            data = np.ascontiguousarray(arguments.array("texts", data))
             shape, dtype, good = data.shape, data.dtype, True
         else:
-            shape, dtype = tuple(there["shape"]), np.dtype(there["typestr"])
-            good = there.get("strides") is None
+            shape, dtype, good = there
         if dtype != np.uint8 or len(shape) not in (1, 2) or not good:
             raise UsageError(f"texts are contiguous uint8 of one or two dimensions, not {dtype} of {shape}")
         self.data = data
@@ -40,8 +40,12 @@ class Texts(Sequence[bytes]):
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
         """These, one after the other."""
-        lengths = np.fromiter(map(len, texts), np.uint64, len(texts))
-        return cls(np.frombuffer(b"".join(texts), np.uint8), lengths)
+        try:
+            lengths = np.fromiter(map(len, texts), np.uint64, len(texts))
+            together = b"".join(texts)
+        except TypeError:
+            raise UsageError(f"Texts.of takes a list of bytes, not {arguments.shown(texts)}") from None
+        return cls(np.frombuffer(together, np.uint8), lengths)
 
     def copied(self, copy: Callable[[Bytes], Bytes]) -> Texts:
         """The same in a copy of the array, unless that is in a GPU's memory."""
@@ -56,9 +60,10 @@ class Texts(Sequence[bytes]):
     def __getitem__(self, at: slice) -> list[bytes]: ...
     def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
         if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
+            return [self[i] for i in arguments.positions("texts", at, len(self))]
         if self.on_device:
             raise UsageError("these texts are in a GPU's memory")
+        at = arguments.position("texts", at, len(self))
         start = int(self.starts[at])
         text: bytes = self.data.reshape(-1)[start : start + int(self.lengths[at])].tobytes()
         return text
@@ -93,7 +98,7 @@ def _places(shape: tuple[int, ...], lengths: npt.ArrayLike | None) -> tuple[Word
         if len(shape) == 1:
             raise UsageError("texts one after the other need lengths")
         lengths = np.full(shape[0], shape[1], np.uint64)
-    each = np.asarray(lengths)
+    each = arguments.array("lengths", lengths)
     most = shape[1] if len(shape) == 2 else shape[0]
     good = each.ndim == 1 and each.dtype.kind in "iu" and not (len(shape) == 2 and len(each) != shape[0])
     if not good or (len(each) and (each.min() < 0 or each.max() > most)):

@@ -11,7 +11,8 @@
 b'across'
 """
 
-from kvrm.memory.faults import AccessKind, AlignmentFault, BeyondFile, GuestFault, OutOfMemory, untagged
+from kvrm.errors import OutOfMemory
+from kvrm.memory.faults import AccessKind, AlignmentFault, BeyondFile, GuestFault, untagged
 from kvrm.memory.memory import Memory
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Mark, Prot, Region

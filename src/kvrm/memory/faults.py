@@ -45,10 +45,10 @@ class GuestFault(Exception):
 
 
 class AlignmentFault(GuestFault):
-    """`address` is not a multiple of what the access demands (SIGBUS, BUS_ADRALN), mapped or not."""
+    """`address` is not a multiple of what the access demands (SIGBUS, BUS_ADRALN), `mapped` or not.
 
-    def __init__(self, address: int, kind: AccessKind) -> None:
-        super().__init__(address, kind, True)
+    `Memory.misaligned` makes it.
+    """
 
     def __str__(self) -> str:
         return f"{self.kind.name.lower()} at {self.address:#x}: not aligned"
@@ -62,7 +62,3 @@ class BeyondFile(GuestFault):
 
     def __str__(self) -> str:
         return f"{self.kind.name.lower()} at {self.address:#x}: past the end of the mapped file"
-
-
-class OutOfMemory(Exception):
-    """The lane needs one more private page than its memory limit allows (or than the host can give)."""

@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from kvrm.memory.faults import AccessKind, BeyondFile, GuestFault, OutOfMemory, untagged
-from kvrm.memory.pages import HOST, PAGE, PAGE_SHIFT, Buffer, Image, Page, PagePool
+from kvrm.arguments import data as checked_data
+from kvrm.arguments import integer, shown, word
+from kvrm.errors import OutOfMemory, UsageError
+from kvrm.memory.faults import AccessKind, AlignmentFault, BeyondFile, GuestFault, untagged
+from kvrm.memory.pages import HOST, PAGE, PAGE_SHIFT, ZERO_PAGE, Buffer, Image, Page, PagePool
 from kvrm.memory.regions import (
     Mark,
     Prot,
     Region,
     RegionList,
-    checked_end,
     checked_prot,
+    checked_range,
     differences,
     pieces,
 )
@@ -49,7 +52,7 @@ class Memory:
 
     def __init__(self, limit: int = 4 << 30) -> None:
         self.on_remap: Callable[[int, int], None] | None = None
-        self._limit = limit >> PAGE_SHIFT
+        self._limit = min(integer("the memory limit", limit, 0) >> PAGE_SHIFT, ENTRIES)
         self._table = PageTable()
         self._entries = self._table.entries
         self._regions = RegionList()
@@ -108,25 +111,26 @@ class Memory:
         """Map `length` bytes at `start`, replacing what is there (as MAP_FIXED does).
 
         Contents are those of `backing` from byte `offset` on, then zeros, or nothing if it `ends`. The cost
-        does not depend on `length`. Raises ValueError unless start, length and offset are multiples of
+        does not depend on `length`. Raises UsageError unless start, length and offset are multiples of
         `PAGE`, the length is not zero, and the range lies within the address space.
         """
-        end = checked_end(start, length)
+        start, end = checked_range(start, length)
+        offset = integer("the offset", offset)
         if offset < 0 or offset & _OFFSET:
-            raise ValueError(f"offset {offset:#x} is not a multiple of the page size")
+            raise UsageError(f"the offset is {shown(offset)}; it takes a multiple of the page size")
         offset = offset if backing else 0
         self._replace(start, end, [Region(start, end, checked_prot(prot), backing, offset, name, marks)])
 
     def unmap(self, start: int, length: int) -> None:
-        """Make a hole. Holes in the range are no error; ValueError as for `map`."""
-        self._replace(start, checked_end(start, length), [])
+        """Make a hole. Holes in the range are no error; UsageError as for `map`."""
+        self._replace(*checked_range(start, length), [])
 
     def protect(self, start: int, length: int, prot: Prot | int) -> bool:
-        """Change permissions, keeping contents. ValueError as for `map`.
+        """Change permissions, keeping contents. UsageError as for `map`.
 
         False if the range has a hole; what lies before the hole is changed all the same, as in Linux.
         """
-        end, prot = checked_end(start, length), checked_prot(prot)
+        (start, end), prot = checked_range(start, length), checked_prot(prot)
         reached = self._alter(start, end, lambda part: replace(part, prot=prot))
         if reached > start:
             self._table.clear(start >> PAGE_SHIFT, reached >> PAGE_SHIFT)
@@ -134,13 +138,14 @@ class Memory:
         return reached == end
 
     def mark(self, start: int, length: int, add: Mark, remove: Mark = Mark.NONE) -> bool:
-        """Change marks; ValueError and result as for `protect`."""
-        end = checked_end(start, length)
+        """Change marks; UsageError and result as for `protect`."""
+        start, end = checked_range(start, length)
         return self._alter(start, end, lambda part: replace(part, marks=part.marks & ~remove | add)) == end
 
     def drop(self, start: int, length: int) -> None:
-        """Throw private pages away, so that a range shows its first contents. ValueError as for `map`."""
-        first, last = start >> PAGE_SHIFT, checked_end(start, length) >> PAGE_SHIFT
+        """Throw private pages away, so that a range shows its first contents. UsageError as for `map`."""
+        start, end = checked_range(start, length)
+        first, last = start >> PAGE_SHIFT, end >> PAGE_SHIFT
         self._remapped = True
         self._table.clear(first, last)
         self._drop_pages(first, last)
@@ -198,7 +203,7 @@ class Memory:
     def read(self, address: int, length: int, kind: AccessKind = AccessKind.READ) -> bytes:
         """`length` bytes at `address`, as the guest would read them (or fetch them, if `kind` says so).
 
-        Raises GuestFault at the first byte that the guest may not read, ValueError if length is negative.
+        Raises GuestFault at the first byte that the guest may not read, UsageError if length is negative.
         """
         offset = address & _OFFSET
         if not 0 < length <= PAGE - offset:
@@ -273,16 +278,23 @@ class Memory:
     def peek(self, address: int, length: int) -> bytes:
         """`length` bytes at `address` whatever their permissions.
 
-        Raises GuestFault at the first byte that is not there, ValueError if length is negative.
+        Raises GuestFault at the first byte that is not there, UsageError if length is negative, OutOfMemory
+        if the host has no room for them: a guest may map more than the host has.
         """
+        address, length = word("the address", address), integer("the length", length)
         self._require(address, length, AccessKind.READ, anyhow=True)
-        parts: list[bytes] = []
-        for piece, _, size in pieces(address, length):
-            index, region = self._locate(piece)
-            page = self._pages.get(index)
-            host = (page.address if page else region.page_at(index << PAGE_SHIFT)) + (piece & _OFFSET)
-            parts.append(HOST[host : host + size].tobytes())
-        return b"".join(parts)
+        try:
+            data = bytearray(length)
+            for piece, done, size in pieces(address, length):
+                index, region = self._locate(piece)
+                page = self._pages.get(index)
+                host = page.address if page else region.page_at(index << PAGE_SHIFT)
+                if host != ZERO_PAGE:
+                    host += piece & _OFFSET
+                    data[done : done + size] = HOST[host : host + size]
+            return bytes(data)
+        except MemoryError:
+            raise OutOfMemory(f"the host cannot provide {length} bytes for the result") from None
 
     def poke(self, address: int, data: Buffer) -> None:
         """Write `data` at `address` whatever the permissions: all of it or nothing.
@@ -290,7 +302,7 @@ class Memory:
         The pages become private ones, as if the guest had written. Raises GuestFault at the first unmapped
         byte, or OutOfMemory.
         """
-        data = bytes(data)
+        address, data = word("the address", address), checked_data("what is to be written", data)
         self._require(address, len(data), AccessKind.WRITE, anyhow=True)
         targets = [
             (self._own(*self._locate(piece)) & -PAGE | piece & _OFFSET, done, size)
@@ -319,8 +331,10 @@ class Memory:
         """Return to a snapshot, any number of times and in any order.
 
         The cost is proportional to the pages written or dropped since, if it is the snapshot last taken or
-        restored; else to the private pages of both.
+        restored; else to the private pages of both. Raises UsageError, with nothing changed, for what is no
+        snapshot or has more private pages than the limit allows.
         """
+        self.require_fits(snapshot)
         if self._base() is snapshot:
             stale: Iterable[int] = self._changed
         else:
@@ -371,6 +385,19 @@ class Memory:
             pristine = page.address if page else region.page_at(index << PAGE_SHIFT)
             found.append((index, self._pages[index].address, pristine))
         return found
+
+    def require_fits(self, snapshot: Snapshot) -> None:
+        """Raise UsageError unless `restore` can go back to this."""
+        if not isinstance(snapshot, Snapshot):
+            raise UsageError(f"{shown(snapshot)} is not a snapshot of memory")
+        if len(snapshot.pages) > self._limit:
+            private, limit = len(snapshot.pages) * PAGE, self.limit
+            raise UsageError(f"the snapshot has {private} private bytes, and the memory limit is {limit}")
+
+    def misaligned(self, address: int, kind: AccessKind) -> AlignmentFault:
+        """The fault of an access at an address that is not a multiple of what it demands."""
+        mapped = self._regions.find(address & _UNTAGGED) is not None
+        return AlignmentFault(untagged(address), kind, mapped)
 
     def take_changes(self) -> Changes:
         """Back to that snapshot, with what differs from it put aside. Give it back at most once."""
@@ -438,7 +465,8 @@ class Memory:
         page = self._pages.get(index)
         if page is None:
             if len(self._pages) >= self._limit:
-                raise OutOfMemory(f"the limit of {self._limit * PAGE} bytes of private memory is reached")
+                limit = self._limit * PAGE
+                raise OutOfMemory(f"the memory limit is reached; memory_limit={limit} would have to be more")
             own = self._pool.copy_of(region.page_at(index << PAGE_SHIFT), index)
         elif index in self._changed:
             own = page
@@ -471,7 +499,7 @@ class Memory:
     def _require(self, address: int, length: int, kind: AccessKind, anyhow: bool = False) -> None:
         """Raise GuestFault at the first byte that `kind` may not access (`anyhow`: that is not mapped)."""
         if length < 0:
-            raise ValueError(f"negative length {length}")
+            raise UsageError(f"the length is negative: {length}")
         start = reached = address & _UNTAGGED
         while reached < start + length:
             region = self._regions.find(reached)

@@ -13,7 +13,7 @@ from collections import deque
 from threading import Lock
 from typing import Final
 
-from kvrm.memory.faults import OutOfMemory
+from kvrm.errors import OutOfMemory
 
 PAGE_SHIFT: Final = 12
 PAGE: Final = 1 << PAGE_SHIFT
@@ -32,8 +32,14 @@ Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 
 def anonymous(length: int, flags: int = 0) -> mmap.mmap:
-    """`length` zero bytes, private to the process, that cost memory only once touched."""
-    return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | flags)
+    """`length` zero bytes, private to the process, that cost memory only once touched.
+
+    Raises OutOfMemory if the host refuses.
+    """
+    try:
+        return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | flags)
+    except OSError as error:
+        raise OutOfMemory(f"the host cannot provide {length} more bytes of memory") from error
 
 
 def host_address(mapping: mmap.mmap) -> int:
@@ -194,10 +200,7 @@ class PagePool:
 
     def _grow(self) -> None:
         length = min(_FIRST_CHUNK << len(self._chunks), _LARGEST_CHUNK) * PAGE
-        try:
-            chunk = anonymous(length)
-        except OSError as error:
-            raise OutOfMemory(f"the host cannot provide {length} more bytes of guest memory") from error
+        chunk = anonymous(length)
         self._chunks.append(chunk)
         self._next = host_address(chunk)
         self._end = self._next + length
@@ -207,7 +210,7 @@ def _arena() -> tuple[mmap.mmap, int] | None:
     """A reservation and its address, or None if the host refuses."""
     try:
         mapping = anonymous(_ARENA_PAGES * PAGE, MAP_NORESERVE)
-    except OSError:
+    except OutOfMemory:
         return None
     # A large page would make a guest that touches little have much.
     mapping.madvise(mmap.MADV_NOHUGEPAGE)

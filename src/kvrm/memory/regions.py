@@ -9,6 +9,8 @@ from enum import IntFlag
 from itertools import pairwise
 from operator import attrgetter
 
+from kvrm.arguments import integer, shown
+from kvrm.errors import UsageError
 from kvrm.memory.pages import PAGE, ZERO_PAGE, Image
 from kvrm.memory.table import VA_BITS
 
@@ -177,18 +179,21 @@ def differences(old: RegionList, new: RegionList) -> list[tuple[int, int]]:
     return ranges
 
 
-def checked_end(start: int, length: int) -> int:
-    """Where a range ends; ValueError unless it is whole pages of the address space, one at least."""
+def checked_range(start: int, length: int) -> tuple[int, int]:
+    """Start and end of a range. Raises UsageError unless it is one page or more of the address space."""
+    start, length = integer("the start", start), integer("the length", length)
     if (start | length) & PAGE - 1 or length <= 0 or start < 0 or start + length > 1 << VA_BITS:
-        raise ValueError(f"cannot map {length:#x} bytes at {start:#x}: not whole pages of the address space")
-    return start + length
+        what = f"{shown(length)} bytes at {shown(start)}"
+        raise UsageError(f"cannot map {what}: not whole pages of the address space")
+    return start, start + length
 
 
 def checked_prot(prot: Prot | int) -> Prot:
-    """The permissions; ValueError if there are other bits."""
-    if int(prot) & ~7:
-        raise ValueError(f"unknown permission bits {int(prot):#x}")
-    return Prot(prot)
+    """The permissions. Raises UsageError if there are other bits."""
+    bits = integer("the permission", prot)
+    if bits & ~7:
+        raise UsageError(f"the permission is {shown(bits)}; it takes a sum of Prot.R, Prot.W and Prot.X")
+    return Prot(bits)
 
 
 def pieces(address: int, length: int) -> Iterator[tuple[int, int, int]]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from kvrm.arguments import mapping, shown
 from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode_many, definitions
@@ -158,11 +159,13 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 def make_policies(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """What a machine gets for each question, its policy given by name or as a function. Raises UsageError."""
     made = {}
-    for question, choice in chosen.items():
+    for question, choice in mapping("policies", chosen, "names and functions").items():
         if question not in POLICIES:
             raise UsageError(f"no policies for {question!r}; there are some for {', '.join(POLICIES)}")
         known = POLICIES[question]
         if isinstance(choice, str) and choice not in known:
             raise UsageError(f"no policy {question}={choice}; there are {', '.join(known)}")
+        if not (isinstance(choice, str) or callable(choice) or hasattr(choice, "feed")):
+            raise UsageError(f"policy {question} is {shown(choice)}; it takes a name or a function")
         made[question] = WRAPPERS[question](known[choice]() if isinstance(choice, str) else choice)
     return made

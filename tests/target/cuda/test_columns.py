@@ -127,7 +127,7 @@ def test_a_run_that_ends_with_the_jump(budget: int) -> None:
     """Where it led is found out by the next run, which passes a breakpoint there; in a run that stops it."""
     want, got = (bare(target, [Do.LOST], WILD, count=3 * len(WILD)) for target in ("cpu", "cuda"))
     for many in (want, got):
-        many.breakpoints.update((0, 2, DATA))
+        many.breakpoints.update((0, DATA))
     for limit in (budget, 1, BUDGET):
         one, other = want.run(limit), got.run(limit)
         for lane in range(len(one)):

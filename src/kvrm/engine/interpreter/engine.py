@@ -20,7 +20,7 @@ from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, AccessKind, AlignmentFault, GuestFault, Memory, PageTable, Prot, untagged
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot, untagged
 from kvrm.memory.pages import anonymous, host_address
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Interpreter:
     def _locate(self) -> None:
         words = self._words
         ip = words[_IP]
-        self._state.pc = self._pc_of(ip) if ip else words[_PC]
+        self._state.pc = self._pc_of(ip) if ip else untagged(words[_PC])
 
     def record(self, count: int) -> list[int]:
         """Run at most `count` instructions, one by one; the addresses of those that retired.
@@ -256,7 +256,7 @@ class Interpreter:
             if reason is Reason.MEMORY:
                 self._memory.resolve(s.get(layout.ADDRESS), AccessKind(s.get(layout.KIND)))
             elif reason is Reason.CODE:
-                self._predecode(s.pc)
+                return self._code_wanted(s.pc)
             elif reason is Reason.HANDLER:
                 return self._new_handler(s.get(layout.WORD))
             elif reason is Reason.CODE_WRITE:
@@ -267,6 +267,19 @@ class Interpreter:
             if reason is Reason.CODE and s.pc in self._breaks:
                 return SIMPLE[Reason.BREAKPOINT]
             return Exit(ExitKind.FAULT, fault=fault)
+        return None
+
+    def _code_wanted(self, pc: int) -> Exit | None:
+        """Predecode the page of `pc`, if the next instruction is to run at all.
+
+        The jump to it has retired. Where the budget ends with that, or a breakpoint stands, the run stops
+        before the fetch, so a fetch that would fault is no fault yet.
+        """
+        if not self._words[_REMAINING]:
+            return None
+        if pc in self._breaks:
+            return SIMPLE[Reason.BREAKPOINT]
+        self._predecode(pc)
         return None
 
     def _step(self) -> Exit | None:
@@ -307,7 +320,7 @@ class Interpreter:
         """Go to `pc`, without its tag, which is returned; GuestFault if it cannot be executed."""
         self._state.pc = pc = untagged(pc)
         if pc & 3:
-            raise AlignmentFault(pc, AccessKind.FETCH)
+            raise self._memory.misaligned(pc, AccessKind.FETCH)
         self._memory.resolve(pc, AccessKind.FETCH)
         return pc
 

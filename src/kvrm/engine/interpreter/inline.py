@@ -24,7 +24,7 @@ from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC, Reason
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory
+from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory, untagged
 
 Emits = Callable[[Emitter, ir.Value], ir.Value]
 
@@ -64,12 +64,12 @@ class InlineInterpreter(Interpreter):
         """As the interpreter; with breakpoints, native code comes back after each instruction."""
         if not breakpoints:
             return super().run(budget)
-        for _ in range(budget):
+        for i in range(budget):
+            if i and self._state.pc in breakpoints:
+                return SIMPLE[Reason.BREAKPOINT]
             left = super().run(1)
             if left.kind is not ExitKind.BUDGET:
                 return left
-            if self._state.pc in breakpoints:
-                return SIMPLE[Reason.BREAKPOINT]
         return OUT_OF_BUDGET
 
     def _enter(self, budget: int) -> None:
@@ -84,14 +84,15 @@ class InlineInterpreter(Interpreter):
             self.account.instructions += done
             if self.trace is not None:
                 self.trace += [s.pc] * done
-            s.pc = s.get(layout.PC)
+            s.pc = untagged(s.get(layout.PC))
             if s.get(layout.REASON) != Reason.BUDGET:
                 break
         self.account.seconds += perf_counter() - began
 
-    def _predecode(self, pc: int) -> None:
+    def _code_wanted(self, pc: int) -> Exit | None:
         """Nothing is predecoded; GuestFault if what is at `pc` cannot be executed."""
         self._require_code(pc)
+        return None
 
 
 _LOOPS: dict[str, tuple[Any, native.Loader]] = {}

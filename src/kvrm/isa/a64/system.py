@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from kvrm.isa.a64.loads_stores_exclusive import UNTAGGED, clear_monitor
 from kvrm.isa.a64.system_registers import READ, WRITE, fields_of, instruction_name, register_name
 from kvrm.isa.assembly import general, number, printer
-from kvrm.isa.context import FP_TRACKING, Context, Event, System
+from kvrm.isa.context import FP16, FP_TRACKING, FPCR_BITS, FPSR_BITS, Context, Event, System
 from kvrm.isa.definition import Decoded, Execution, insn
 from kvrm.values import Bits, bits, concat, cond
 
@@ -91,11 +91,6 @@ for _name, _op1, _op2 in (("spsel", "000", "101"), ("daifset", "011", "110"), ("
 
 # -- System register move --------------------------------------------------------------------------------
 
-FPCR_BITS = 0x07C0_0000
-"""AHP, DN, FZ and RMode; the trap enables and what later extensions add are zero, FZ16 is with FEAT_FP16."""
-FPSR_BITS = 0x0800_009F
-"""QC and the cumulative exceptions; NZCV belongs to AArch32."""
-
 
 def _constant(value: int) -> Read:
     return lambda m: bits(64, value)
@@ -118,7 +113,7 @@ def _read_fpcr(m: Context) -> Bits:
 
 
 def _write_fpcr(m: Context, value: Bits) -> None:
-    fz16 = (m.sys[System.ID_AA64PFR0_EL1] & 1 << 16).lsl(3)
+    fz16 = (m.sys[System.ID_AA64PFR0_EL1] & FP16).lsl(3)
     m.sys[System.FPCR] = m.sys[System.FPCR] & FP_TRACKING | value & (fz16 | FPCR_BITS)
 
 

@@ -154,12 +154,12 @@ def _epoll_wait(
         raise Failure(Errno.EFAULT)
     if not isinstance(epoll, Epoll):
         raise Failure(Errno.EINVAL)
-    told = epoll.tell(process, pointer, most)
+    told = epoll.report(process, pointer, most)
     if told or limit == 0:
         return told
     with blocking(process, blocked):
         deadline = None if limit is None else process.uptime + limit
-        return wait(process, lambda: epoll.tell(process, pointer, most) or None, deadline, NO_EVENT) or 0
+        return wait(process, lambda: epoll.report(process, pointer, most) or None, deadline, NO_EVENT) or 0
 
 
 def _timer(process: Process, fd: int) -> TimerFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.calls.segments import keep_segments
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
 from kvrm.linux.files.virtual import VirtualFile
@@ -148,6 +149,7 @@ def munmap(process: Process, address: int, length: int) -> int:
     start, size = untagged(address), page_up(length)
     if start % PAGE or start > VA_END or length > VA_END - start or size == 0:
         raise Failure(Errno.EINVAL)
+    keep_segments(process, start, start + size)
     process.memory.unmap(start, size)
     return 0
 

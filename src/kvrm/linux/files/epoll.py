@@ -103,7 +103,7 @@ class Epoll(AnonymousFile):
         if item in self._ready:
             self._ready.remove(item)
 
-    def tell(self, process: Process, pointer: int, most: int) -> int:
+    def report(self, process: Process, pointer: int, most: int) -> int:
         """Write up to `most` events that hold into the guest's array at `pointer`; how many there were.
 
         The items whose events hold on are told of again after those that there was no room for.

@@ -34,6 +34,10 @@ class EventCounter(AnonymousFile):
         self.queue.wake(abi.POLLOUT)
         return DOUBLEWORD.pack(taken)
 
+    @property
+    def by_piece(self) -> bool:
+        return True
+
     def write(self, process: Process, data: bytes) -> int:
         if len(data) != DOUBLEWORD.size:
             raise Failure(Errno.EINVAL)

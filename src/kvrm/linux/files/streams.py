@@ -1,4 +1,4 @@
-"""Standard streams and pipes."""
+"""Standard streams."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
+from kvrm.arguments import shown
+from kvrm.errors import UsageError
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.copying import FileCopies
+from kvrm.linux.files.mounts import PIPE
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.layout import Stat
 from kvrm.linux.outcome import Finish, Stopped
-from kvrm.linux.waiting import wait_for_ever
 from kvrm.streams import CLOSED, Closed
 
 if TYPE_CHECKING:
@@ -23,12 +24,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 OUTPUT_LIMIT: Final = 1 << 30
 """Most bytes that one stream captures."""
-_PIPE_DEVICE = 12
 _STREAM_INODE = 1
 
 
 def _pipe_stat(ino: int) -> Stat:
-    return Stat(_PIPE_DEVICE, ino, stat.S_IFIFO | 0o600, uid=os.getuid(), gid=os.getgid())
+    return Stat(PIPE.device, ino, stat.S_IFIFO | 0o600, uid=os.getuid(), gid=os.getgid())
 
 
 class BytesInput(OpenFile):
@@ -47,8 +47,9 @@ class BytesInput(OpenFile):
         self._offset += len(data)
         return data
 
-    def unread(self, data: bytes) -> None:
-        self._offset -= len(data)
+    def unread(self, data: bytes, kept: int) -> int:
+        self._offset -= len(data) - kept
+        return kept
 
     def refill(self, data: bytes) -> None:
         """Replace what was not read yet by `data`."""
@@ -124,15 +125,24 @@ class HostStream(SeekableFile):
     def waits(self) -> bool:
         return not stat.S_ISREG(self.stat().mode)
 
+    @property
+    def positioned(self) -> bool:
+        try:
+            os.lseek(self._fd, 0, os.SEEK_CUR)
+        except OSError:
+            return False
+        return True
+
     def stat(self) -> Stat:
         return Stat.of_host(os.fstat(self._fd))
 
     def read(self, process: Process, size: int) -> bytes:
         return self._wait(select.POLLIN, lambda: os.read(self._fd, size))
 
-    def unread(self, data: bytes) -> None:
+    def unread(self, data: bytes, kept: int) -> int:
         if not self.waits:
-            os.lseek(self._fd, -len(data), os.SEEK_CUR)
+            os.lseek(self._fd, kept - len(data), os.SEEK_CUR)
+        return kept
 
     def write(self, process: Process, data: bytes) -> int:
         return self._wait(select.POLLOUT, lambda: os.write(self._fd, data))
@@ -151,6 +161,9 @@ class HostStream(SeekableFile):
     def truncate(self, process: Process, size: int) -> None:
         os.ftruncate(self._fd, size)
 
+    def sync(self) -> None:
+        os.fsync(self._fd)
+
     def available(self) -> int | None:
         status = self.stat()
         if not stat.S_ISREG(status.mode):
@@ -166,84 +179,6 @@ class HostStream(SeekableFile):
                 poll = select.poll()
                 poll.register(self._fd, event)
                 poll.poll()
-
-
-class Pipe:
-    """The buffer of a pipe, and how many of its ends are open."""
-
-    def __init__(self, ino: int) -> None:
-        self.ino = ino
-        self.data = b""
-        self.readers = 1
-        self.writers = 1
-
-    def relink(self, copies: FileCopies) -> None:
-        """Nothing of it is shared with a copy."""
-
-
-class PipeEnd(OpenFile):
-    """One end of a pipe that this process made. No other process can fill or empty it."""
-
-    def __init__(self, pipe: Pipe, flags: int) -> None:
-        super().__init__(flags, b"pipe:[%d]" % pipe.ino)
-        self._pipe = pipe
-
-    def relink(self, copies: FileCopies) -> None:
-        super().relink(copies)
-        self._pipe = copies.of(self._pipe)
-
-    @property
-    def waits(self) -> bool:
-        return True
-
-    def stat(self) -> Stat:
-        return _pipe_stat(self._pipe.ino)
-
-    def read(self, process: Process, size: int) -> bytes:
-        pipe = self._pipe
-        if not pipe.data and pipe.writers and size:
-            if self.flags & abi.O_NONBLOCK:
-                raise Failure(Errno.EAGAIN)
-            wait_for_ever(process, "it reads from an empty pipe that no other process can write to")
-        data, pipe.data = pipe.data[:size], pipe.data[size:]
-        return data
-
-    def unread(self, data: bytes) -> None:
-        self._pipe.data = data + self._pipe.data
-
-    def write(self, process: Process, data: bytes) -> int:
-        pipe = self._pipe
-        if not data:
-            return 0
-        if not pipe.readers:
-            raise BrokenPipeError(Errno.EPIPE, "no reader")
-        room = abi.PIPE_SIZE - len(pipe.data)
-        if room < min(len(data), 4096) or not room:
-            if self.flags & abi.O_NONBLOCK:
-                raise Failure(Errno.EAGAIN)
-            wait_for_ever(process, "it writes to a full pipe that no other process can read from")
-        if len(data) > room and not self.flags & abi.O_NONBLOCK:
-            wait_for_ever(
-                process, "it writes more to a pipe than fits, and no other process can read from it"
-            )
-        pipe.data += data[:room]
-        return min(room, len(data))
-
-    def available(self) -> int | None:
-        return len(self._pipe.data)
-
-    def poll(self, process: Process) -> int:
-        pipe = self._pipe
-        if self.writable:
-            room = len(pipe.data) < abi.PIPE_SIZE
-            return (abi.POLLOUT | abi.POLLWRNORM if room else 0) | (0 if pipe.readers else abi.POLLERR)
-        return (abi.POLLIN | abi.POLLRDNORM if pipe.data else 0) | (0 if pipe.writers else abi.POLLHUP)
-
-    def closed(self, process: Process) -> None:
-        if self.writable:
-            self._pipe.writers -= 1
-        else:
-            self._pipe.readers -= 1
 
 
 def input_stream(source: bytes | BinaryIO | Closed | None) -> OpenFile | None:
@@ -265,6 +200,10 @@ def output_stream(sink: BinaryIO | Closed | None, number: int) -> OpenFile | Non
 
 
 def _stream(stream: BinaryIO, flags: int, number: int) -> OpenFile:
+    name, method = ("stdin", "read") if flags == abi.O_RDONLY else (("stdout", "stderr")[number - 1], "write")
+    if not hasattr(stream, method):
+        kinds = "bytes, a binary file" if method == "read" else "a binary file"
+        raise UsageError(f"{name} is {shown(stream)}; it takes {kinds}, kvrm.CLOSED or None")
     try:
         fd = stream.fileno()
     except (AttributeError, OSError):

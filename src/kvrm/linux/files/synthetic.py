@@ -86,12 +86,20 @@ def add_kernel(files: FileSystem, pid: int) -> None:
 def _directory(
     files: FileSystem, parent: Directory, name: bytes, mount: Mount, mode: int = 0o755
 ) -> Directory:
-    """A directory in `parent`: /dev lies over what is there, /dev/shm covers it."""
-    there = parent.lookup(name) if mount is DEV else None
+    """A directory in `parent`, over what the host has there."""
+    there = _not_the_kernels(parent, name)
     lowers = there.lowers if isinstance(there, Directory) else ()
     directory = Directory(name, parent, files.status(stat.S_IFDIR | mode, mount, nlink=2), lowers)
     parent.entries[name] = directory
     return directory
+
+
+def _not_the_kernels(parent: Directory, name: bytes) -> Node | None:
+    """What the host has in `parent`; None for what a kernel's file system has, which guests may not see."""
+    try:
+        return parent.lookup(name)
+    except (Failure, OSError):
+        return None
 
 
 def _owned(children: Mapping[bytes, Make], uid: int, gid: int) -> Make:

@@ -59,10 +59,13 @@ class VirtualFile(SeekableFile):
         super().__init__(flags, name, node)
         self._data = b""
 
-    def read(self, process: Process, size: int) -> bytes:
-        data = self.pread(process, size, self.offset)
-        self.offset += len(data)
-        return data
+    @property
+    def positioned_for_writing(self) -> bool:
+        return False
+
+    @property
+    def gives_pages(self) -> bool:
+        return False
 
     def pread(self, process: Process, size: int, offset: int) -> bytes:
         if offset == 0:
@@ -91,6 +94,10 @@ class Memory(Virtual):
 
 class MemoryFile(VirtualFile):
     """/proc/self/mem: reads and writes whatever the permissions, as a debugger does."""
+
+    @property
+    def positioned_for_writing(self) -> bool:
+        return True
 
     def pread(self, process: Process, size: int, offset: int) -> bytes:
         try:

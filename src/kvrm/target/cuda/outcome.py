@@ -96,7 +96,7 @@ def _settle_jump(e: Emitter, t: Thread, state: ir.Value) -> None:
         for_cpu = e.or_(_is_code(e, entry), e.and_(mapped, e.or_(made, _is_beyond(e, t, entry))))
         misaligned = e.icmp_unsigned("!=", e.and_(target, _c(3)), _c(0))
         with e.if_then(e.or_(misaligned, e.not_(for_cpu))):
-            _fault(e, state, target, _c(AccessKind.FETCH), e.or_(misaligned, mapped))
+            _fault(e, state, target, _c(AccessKind.FETCH), mapped)
             e.store_at(target, state, 32 * layout.PC)
 
 
