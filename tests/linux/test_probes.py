@@ -77,6 +77,8 @@ PROBES = [
     Probe("futexes"),
     Probe("sysv"),
     Probe("mqueues"),
+    Probe("sockets"),
+    Probe("connections"),
     Probe("epoll"),
 ]
 

@@ -28,6 +28,7 @@ from kvrm.linux.files.mqueue import QueueNames
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
+from kvrm.linux.files.socket_names import BoundSockets
 from kvrm.linux.files.streams import input_stream, output_stream
 from kvrm.linux.layout import BILLION, ITIMERSPEC, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
@@ -116,6 +117,7 @@ class Process:
         self.random = Random(seed)
         self.signals = Signals()
         self.timers, self.ipc, self.mqueues = Timers(), Ipc(), QueueNames()
+        self.sockets = BoundSockets()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
@@ -344,10 +346,15 @@ class Process:
         """Free a descriptor, and its open file if that was the last."""
         file = self.file(fd)
         del self.descriptors[fd]
-        if all(other.file is not file for other in self.descriptors.values()):
-            file.closed(self)
-            if file.queue is not None:
-                file.queue.release(file)
+        self.let_go(file)
+
+    def let_go(self, file: OpenFile) -> None:
+        """Close an open file, unless a descriptor or a message still refers to it."""
+        if file.sent or any(other.file is file for other in self.descriptors.values()):
+            return
+        file.closed(self)
+        if file.queue is not None:
+            file.queue.release(file)
 
     # Snapshots
 

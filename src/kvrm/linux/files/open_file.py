@@ -26,13 +26,14 @@ class OpenFile:
     """What open(2) makes. Descriptors made by dup share it.
 
     `flags` are the access mode and the status flags of the guest, `name` is the name that it was opened
-    by, or the text that stands for it. A method that does not apply fails as Linux would. Callers check
-    `readable` and `writable`: what the file was opened for.
+    by, or the text that stands for it, `sent` counts messages of sockets that bring it. A method that does
+    not apply fails as Linux would. Callers check `readable` and `writable`: what the file was opened for.
     """
 
     def __init__(self, flags: int, name: Name | bytes, node: Node | None = None) -> None:
         self.flags = flags
         self.node = node
+        self.sent = 0
         self._name = name
         access = flags & (abi.O_ACCMODE | abi.O_PATH)
         self.readable = access in (abi.O_RDONLY, abi.O_RDWR)
