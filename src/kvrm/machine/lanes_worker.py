@@ -57,6 +57,8 @@ ENDS = {
     Reason.MEMORY: Stop.FAULT,
 }
 """How native code ends lanes by itself, for the reasons for which it does."""
+_LEFT = (layout.IP, layout.REASON, layout.HORIZON, layout.REMAINING)
+"""Offsets of what is as native code left it, if Python has run nothing of the lane since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ class Worker:
         if machine._process is None:
             self._ends[Reason.SVC] = Stop.SYSCALL
         regions = job.snapshot.memory.regions
-        if all(_is_code(regions.find(address), address) for address in breakpoints):
+        if all(_is_code(regions.find(address)) for address in breakpoints):
             # else a lane may branch to a breakpoint where nothing can be executed: it stops there
             self._ends[Reason.CODE] = Stop.FAULT
         codes = {reason: stop.code for reason, stop in self._ends.items()}
@@ -289,7 +291,7 @@ class Worker:
 
     def _finish_fresh(self, lane: int) -> None:
         """Run a lane to its end that native code has set up, and entered if it does."""
-        ip, reason = self._state.get(layout.IP), self._state.get(layout.REASON)
+        left = [self._state.get(at) for at in _LEFT]
         warm, self._reported = self._warm, self._job.snapshot.retired
         outcome = self._run_fresh(lane, self._enters)
         if outcome is OUT_OF_MEMORY and warm:
@@ -298,16 +300,15 @@ class Worker:
             if self._set_up_or_run(False) is Verdict.CANCELLED:
                 return
             outcome, warm = self._run_fresh(lane, False), 0
-        same = self._state.get(layout.IP) == ip and self._state.get(layout.REASON) == reason
-        known = self._enters and same and self._ends.get(reason) is outcome["stop"]
+        as_left = self._enters and left == [self._state.get(at) for at in _LEFT]
+        memory, (ip, reason, *_) = self._memory, left
+        clean = not memory.remapped and memory.changed == self._warm and self._native
         self._put(lane, outcome, shared=warm > 0)
-        if known and ip:
+        if clean and as_left and ip and self._ends.get(reason) is outcome["stop"]:
             self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
-        else:
-            self._places[:] = 0
-        # Even if it is where it was: a loop that got a page for one write may be refused the next.
-        memory, kept = self._memory, outcome["stop"] in GOES_ON
-        if kept or memory.remapped or memory.changed != self._warm or not self._native:
+            return
+        self._places[:] = 0
+        if outcome["stop"] in GOES_ON or not clean:
             self._tidy()
 
     def _run_fresh(self, lane: int, entered: bool, end: int | None = None) -> Fields:
@@ -402,6 +403,5 @@ class Worker:
         return data
 
 
-def _is_code(region: Region | None, address: int) -> bool:
-    """Whether an address in a region can be that of an instruction."""
-    return region is not None and bool(region.prot & Prot.X) and not address & 3
+def _is_code(region: Region | None) -> bool:
+    return region is not None and bool(region.prot & Prot.X)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.segments import keep_segments
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.open_file import BytesFile, DeviceFile, OpenFile, SeekableFile
+from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
+from kvrm.linux.files.regular import BytesFile
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import Mapped, show_file
 from kvrm.linux.space import (

@@ -148,7 +148,7 @@ def _brought(process: Process, control: int, size: int) -> tuple[tuple[OpenFile,
             numbers = [number for (number,) in INT.iter_unpack(body[: len(body) & -4])]
             if len(rights) + len(numbers) > _MOST_RIGHTS:
                 raise Failure(Errno.EINVAL)
-            rights += [process.file(number) for number in numbers]
+            rights += [process.any_file(number) for number in numbers]
         elif kind == abi.SCM_CREDENTIALS and len(body) == UCRED.size:
             who = Credentials(*UCRED.unpack(body))
             _require_own(process, who)

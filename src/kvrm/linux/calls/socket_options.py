@@ -113,4 +113,5 @@ def _time(process: Process, pointer: int, length: int) -> int:
     seconds, part = TIMESPEC.unpack(process.memory.read(pointer, TIMESPEC.size))
     if not 0 <= part < _MILLION:
         raise Failure(Errno.EDOM)
-    return -(-(max(0, seconds) * BILLION + part * 1000) // _TICK) * _TICK
+    ns: int = max(0, seconds) * BILLION + part * 1000
+    return -(-ns // _TICK) * _TICK

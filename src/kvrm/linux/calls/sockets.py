@@ -9,6 +9,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import names
 from kvrm.linux.files.messages import Credentials
+from kvrm.linux.files.mounts import SOCKETS
 from kvrm.linux.files.nodes import Special
 from kvrm.linux.files.paths import resolve, resolve_name
 from kvrm.linux.files.socket_names import place_of
@@ -238,7 +239,7 @@ def _checked(family: int, kind: int, protocol: int) -> tuple[int, int]:
 
 
 def _new(process: Process, kind: int, flags: int) -> Socket:
-    return Socket(kind, flags, Special(process.files.status(_MODE)))
+    return Socket(kind, flags, Special(process.files.status(_MODE, SOCKETS)))
 
 
 def _read_address(process: Process, pointer: int, length: int) -> bytes:

@@ -25,7 +25,13 @@ DEV: Final = Mount(os.makedev(0, _OURS + 2), abi.TMPFS_MAGIC)
 SHM: Final = Mount(os.makedev(0, _OURS + 3), abi.TMPFS_MAGIC)
 MEMFD: Final = Mount(os.makedev(0, _OURS + 4), abi.TMPFS_MAGIC)
 PIPE: Final = Mount(os.makedev(0, _OURS + 5), abi.PIPEFS_MAGIC)
-_BY_DEVICE: Final = {mount.device: mount for mount in (PROC, DEV, SHM, MEMFD, PIPE)}
+ANONYMOUS: Final = Mount(os.makedev(0, _OURS + 6), abi.ANON_INODE_FS_MAGIC)
+SOCKETS: Final = Mount(os.makedev(0, _OURS + 7), abi.SOCKFS_MAGIC)
+PROCESSES: Final = Mount(os.makedev(0, _OURS + 9), abi.PID_FS_MAGIC)
+QUEUES: Final = Mount(os.makedev(0, _OURS + 8), abi.MQUEUE_MAGIC)
+_BY_DEVICE: Final = {
+    mount.device: mount for mount in (PROC, DEV, SHM, MEMFD, PIPE, ANONYMOUS, SOCKETS, QUEUES, PROCESSES)
+}
 
 
 def mount_of(device: int) -> Mount:

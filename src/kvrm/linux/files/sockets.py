@@ -43,6 +43,8 @@ class Socket(OpenFile):
     accepted, if it `listens` to `backlog` of them. `charged` is what its messages take of its buffer.
     """
 
+    queue: WaitQueue
+
     def __init__(self, kind: int, flags: int, node: Special) -> None:
         super().__init__(abi.O_RDWR | flags, b"socket:[%d]" % node.stat().ino, node)
         self.kind = kind
@@ -56,7 +58,7 @@ class Socket(OpenFile):
         self.shut = self.error = self.charged = self.linger = 0
         self.options = {abi.SO_SNDBUF: BUFFER, abi.SO_RCVBUF: BUFFER}
         self.limits = {abi.SO_RCVTIMEO: 0, abi.SO_SNDTIMEO: 0}
-        self._queue = WaitQueue()
+        self.queue = WaitQueue()
         self._before: list[tuple[Message, bytes, tuple[OpenFile, ...]]] = []
 
     def relink(self, copies: FileCopies) -> None:
@@ -66,11 +68,6 @@ class Socket(OpenFile):
         self.inbox = [copies.of(message) for message in self.inbox]
         self.callers = [copies.of(caller) for caller in self.callers]
         self.options, self.limits = self.options.copy(), self.limits.copy()
-        self._queue = copies.of(self._queue)
-
-    @property
-    def queue(self) -> WaitQueue:
-        return self._queue
 
     @property
     def waits(self) -> bool:
@@ -168,6 +165,10 @@ class Socket(OpenFile):
 
     # Writing
 
+    def require_write(self, size: int) -> None:
+        if self.streams and self.peer is None:
+            raise Failure(Errno.ENOTCONN)
+
     def write(self, process: Process, data: bytes) -> int:
         return self.send(process, data, None, 0)
 
@@ -190,8 +191,8 @@ class Socket(OpenFile):
         return self._datagram(process, message, to or self.peer, flags)
 
     def _stream(self, process: Process, message: Message, flags: int) -> int:
-        if self.peer is None:
-            raise Failure(Errno.ENOTCONN)
+        self.require_write(len(message.data))
+        assert self.peer is not None
         if self.shut & WRITE:
             raise BrokenPipeError(Errno.EPIPE, "shut down")
         done = 0
@@ -323,6 +324,9 @@ class Socket(OpenFile):
             raise Failure(Errno.EINVAL)
         sizes = [len(message.data) for message in self.inbox]
         return sum(sizes) if self.connects else sum(sizes[:1])
+
+    def unsent(self) -> int | None:
+        return self.charged
 
     def poll(self, process: Process) -> int:
         events = abi.POLLERR if self.error else 0

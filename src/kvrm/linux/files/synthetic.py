@@ -12,6 +12,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.host import Entry
+from kvrm.linux.files.mounts import DEV, PROC, SHM, Mount
 from kvrm.linux.files.nodes import Device, Directory, MagicLink, Node, Symlink, Virtual
 from kvrm.linux.files.opening import Opened
 from kvrm.memory import PAGE, Prot
@@ -42,36 +43,35 @@ _DEVICE_LINKS: Final = {
 
 def add_devices(files: FileSystem) -> None:
     """Make /dev; what a root directory has there stays visible beside it."""
-    dev = _directory(files, files.root, b"dev", sealed=False)
+    dev = _directory(files, files.root, b"dev", DEV)
     for name, (kind, major, minor, mode) in _DEVICES.items():
-        status = files.status(stat.S_IFCHR | mode, rdev=os.makedev(major, minor))
+        status = files.status(stat.S_IFCHR | mode, DEV, rdev=os.makedev(major, minor))
         dev.entries[name.encode()] = Device(status, kind)
     for name, target in _DEVICE_LINKS.items():
-        dev.entries[name.encode()] = _link(files, target.encode())
+        dev.entries[name.encode()] = _link(files, target.encode(), DEV)
+    _directory(files, dev, b"shm", SHM, 0o1777)
 
 
 def add_processes(files: FileSystem, pid: int) -> None:
     """Make /proc, with the guest as its only process."""
-    proc = _directory(files, files.root, b"proc", sealed=True, covers=True)
+    proc = _directory(files, files.root, b"proc", PROC)
     for path, generate in _SYSTEM_FILES.items():
         *above, last = path.encode().split(b"/")
         directory = proc
         for part in above:
             known = directory.entries.get(part)
-            directory = (
-                known if isinstance(known, Directory) else _directory(files, directory, part, sealed=True)
-            )
-        directory.entries[last] = Virtual(files.status(stat.S_IFREG | 0o444), generate)
-    own = _directory(files, proc, str(pid).encode(), sealed=True)
-    proc.entries[b"self"] = _link(files, own.name)
-    proc.entries[b"thread-self"] = _link(files, own.name + b"/task/" + own.name)
-    for here in (own, _directory(files, _directory(files, own, b"task", sealed=True), own.name, sealed=True)):
+            directory = known if isinstance(known, Directory) else _directory(files, directory, part, PROC)
+        directory.entries[last] = Virtual(files.status(stat.S_IFREG | 0o444, PROC), generate)
+    own = _directory(files, proc, str(pid).encode(), PROC)
+    proc.entries[b"self"] = _link(files, own.name, PROC)
+    proc.entries[b"thread-self"] = _link(files, own.name + b"/task/" + own.name, PROC)
+    for here in (own, _directory(files, _directory(files, own, b"task", PROC), own.name, PROC)):
         for name, generate in _PROCESS_FILES.items():
-            here.entries[name.encode()] = Virtual(files.status(stat.S_IFREG | 0o444), generate)
+            here.entries[name.encode()] = Virtual(files.status(stat.S_IFREG | 0o444, PROC), generate)
         for name, find in _PROCESS_LINKS.items():
-            here.entries[name.encode()] = MagicLink(files.status(stat.S_IFLNK | 0o777), find)
+            here.entries[name.encode()] = MagicLink(files.status(stat.S_IFLNK | 0o777, PROC), find)
         descriptors = DescriptorDirectory(
-            b"fd", here, files.status(stat.S_IFDIR | 0o500, nlink=2), sealed=True
+            b"fd", here, files.status(stat.S_IFDIR | 0o500, PROC, nlink=2), sealed=True
         )
         here.entries[b"fd"] = descriptors
 
@@ -101,18 +101,28 @@ class DescriptorDirectory(Directory):
 
 
 def _directory(
-    files: FileSystem, parent: Directory, name: bytes, sealed: bool, covers: bool = False
+    files: FileSystem, parent: Directory, name: bytes, mount: Mount, mode: int = 0o755
 ) -> Directory:
-    there = None if covers else parent.lookup(name)
+    """A directory in `parent`. That of /proc covers what is there, and takes no names."""
+    sealed = mount is PROC
+    there = None if sealed else _not_the_kernels(parent, name)
     lowers = there.lowers if isinstance(there, Directory) else ()
-    meta = files.status(stat.S_IFDIR | 0o555 if sealed else stat.S_IFDIR | 0o755, nlink=2)
+    meta = files.status(stat.S_IFDIR | (0o555 if sealed else mode), mount, nlink=2)
     directory = Directory(name, parent, meta, lowers, sealed=sealed)
     parent.entries[name] = directory
     return directory
 
 
-def _link(files: FileSystem, target: bytes) -> Symlink:
-    return Symlink(target, files.status(stat.S_IFLNK | 0o777, size=len(target)))
+def _not_the_kernels(parent: Directory, name: bytes) -> Node | None:
+    """What the host has in `parent`; None for what a kernel's file system has, which guests may not see."""
+    try:
+        return parent.lookup(name)
+    except (Failure, OSError):
+        return None
+
+
+def _link(files: FileSystem, target: bytes, mount: Mount) -> Symlink:
+    return Symlink(target, files.status(stat.S_IFLNK | 0o777, mount, size=len(target)))
 
 
 def _fixed(text: str) -> Callable[[Process], bytes]:

@@ -311,5 +311,5 @@ def _rest_of_input(process: Process) -> bytes:
     if source is None:
         return b""
     data = source.read(process, source.available() or 0)
-    source.unread(data)
+    source.unread(data, 0)
     return data

@@ -58,7 +58,7 @@ Here = npt.NDArray[np.bool_] | None
 AWAY = Reason.UNTRANSLATED
 """In the state of a lane that has gone to the CPU."""
 LEAVES = NOT_RUN - 1
-"""In place of a stop's code: the CPU is to go on with the lane."""
+"""Instead of a stop's code: the CPU is to go on with the lane."""
 
 
 class CudaLanes(Lanes):
@@ -123,7 +123,7 @@ class CudaLanes(Lanes):
         self._slices = Slices(SLICE_SECONDS)
 
     def _new_sites(self) -> Skip | None:
-        """Who has loops skipped from now on, if somebody has; the function for the kernel."""
+        """What has loops skipped from now on, if a policy asks for it; the function for the kernel."""
         if self._sites is not None:
             self._sites.end()
         self._sites, proposer = None, self._machine.policies.get("loops")
