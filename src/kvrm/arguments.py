@@ -152,6 +152,17 @@ def sequence(name: str, value: Any, of: str) -> Sequence[Any]:
     return value
 
 
+def collection(name: str, value: Any, of: str) -> list[Any]:
+    """A set, a list or anything else to iterate over, but no str or bytes; `of` says of what."""
+    try:
+        items = None if isinstance(value, str | bytes) else list(value)
+    except TypeError:
+        items = None
+    if items is None:
+        raise UsageError(f"{name} is {shown(value)}; it takes a set or list of {of}")
+    return items
+
+
 def mapping(name: str, value: Any, of: str) -> Mapping[Any, Any]:
     """A dict or something like it; `of` says of what, for the message."""
     if not isinstance(value, Mapping):

@@ -20,7 +20,7 @@ import cross
 import kvrm
 
 SOURCES = Path(__file__).with_name("probes")
-WRITABLE = ("descriptors", "offsets", "paths")
+WRITABLE = ("descriptors", "file_size", "offsets", "paths")
 PROBES = sorted(path.stem for path in SOURCES.glob("*.c"))
 MOST_INSTRUCTIONS = 10**9
 

@@ -106,15 +106,16 @@ class Process:
         self.skipped = 0
         self.pid = PID
         self.umask = 0o022
-        self.personality = 0
+        self.personality: int = 0
         self.limits: dict[int, tuple[int, int]] = {}
         self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
         self.robust_list = 0
         self.locks_future = False
-        self.controls, self.scheduling = Controls(), Scheduling()
+        self.controls: Controls = Controls()
+        self.scheduling: Scheduling = Scheduling()
+        self.seccomp: Seccomp = Seccomp()
         self.memory_policy, self.barriers = NO_POLICY, 0
-        self.seccomp = Seccomp()
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
@@ -240,6 +241,12 @@ class Process:
         if name not in self.refused and name not in _DISPENSABLE:
             self.refused += (name,)
         return -Errno.ENOSYS
+
+    @property
+    def strings(self) -> tuple[int, int, int]:
+        """The addresses of the arguments, of the environment, and where that ends."""
+        stack = self.loaded.stack
+        return (0, 0, 0) if stack is None else stack.strings(self.argv, self.envp)
 
     # Time
 

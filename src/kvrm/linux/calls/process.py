@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
 from kvrm.linux.layout import BILLION
 from kvrm.linux.outcome import Exited, Finish
+from kvrm.linux.proc.system import DOMAINNAME, HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", "(none)")
+UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", DOMAINNAME)
 _RANDOM_BLOCK: Final = 1 << 20
 _KEEP: Final = 0xFFFFFFFF
 

@@ -6,8 +6,10 @@ import os
 import select
 import stat
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from io import TextIOBase
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
+from kvrm.arguments import data as checked_data
 from kvrm.arguments import shown
 from kvrm.errors import UsageError
 from kvrm.linux import abi
@@ -22,10 +24,12 @@ from kvrm.streams import CLOSED, Closed
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 OUTPUT_LIMIT: Final = 1 << 30
 """Most bytes that one stream captures."""
 _STREAM_INODE = 1
+_NAMES = ("stdin", "stdout", "stderr")
 
 
 def _pipe_stat(ino: int) -> Stat:
@@ -91,7 +95,11 @@ class Capture(OpenFile):
 
 
 class ObjectStream(OpenFile):
-    """A Python file object without a descriptor, such as io.BytesIO."""
+    """A Python file object without a descriptor, such as io.BytesIO.
+
+    Its OSErrors are the guest's. What else it raises, or gives that is not what was asked for, is a mistake
+    of the caller who passed it: a UsageError.
+    """
 
     def __init__(self, stream: BinaryIO, flags: int, number: int) -> None:
         super().__init__(flags, b"pipe:[%d]" % (_STREAM_INODE + number))
@@ -107,11 +115,27 @@ class ObjectStream(OpenFile):
         return _pipe_stat(_STREAM_INODE + self._number)
 
     def read(self, process: Process, size: int) -> bytes:
-        return self._stream.read(size) or b""
+        found = self._do(self._stream.read, size)
+        data = checked_data(f"what {self._stream_name} read", found or b"")
+        if len(data) > size:
+            raise UsageError(f"{self._stream_name} was asked for {size} bytes and gave {len(data)}")
+        return data
 
     def write(self, process: Process, data: bytes) -> int:
-        self._stream.write(data)
+        self._do(self._stream.write, data)
         return len(data)
+
+    @property
+    def _stream_name(self) -> str:
+        return _NAMES[self._number]
+
+    def _do(self, method: Callable[[_S], _T], argument: _S) -> _T:
+        try:
+            return method(argument)
+        except OSError:
+            raise
+        except Exception as error:
+            raise UsageError(f"{self._stream_name} raised {type(error).__name__}: {error}") from error
 
 
 class HostStream(SeekableFile):
@@ -204,14 +228,21 @@ def output_stream(sink: BinaryIO | Closed | None, number: int) -> OpenFile | Non
     return _stream(sink, abi.O_WRONLY, number)
 
 
-def _stream(stream: BinaryIO, flags: int, number: int) -> OpenFile:
-    name, method = ("stdin", "read") if flags == abi.O_RDONLY else (("stdout", "stderr")[number - 1], "write")
-    if not hasattr(stream, method):
-        kinds = "bytes, a binary file" if method == "read" else "a binary file"
+def _stream(stream: Any, flags: int, number: int) -> OpenFile:
+    name, reads = _NAMES[number], flags == abi.O_RDONLY
+    if not hasattr(stream, "read" if reads else "write"):
+        kinds = "bytes, a binary file" if reads else "a binary file"
         raise UsageError(f"{name} is {shown(stream)}; it takes {kinds}, kvrm.CLOSED or None")
+    if getattr(stream, "closed", False):
+        raise UsageError(f"{name} is a closed file; kvrm.CLOSED is what gives the guest none")
+    able = getattr(stream, "readable" if reads else "writable", None)
+    if able is not None and not able():
+        raise UsageError(f"{name} is a file that is not open for {'reading' if reads else 'writing'}")
     try:
         fd = stream.fileno()
     except (AttributeError, OSError):
+        if isinstance(stream, TextIOBase):
+            raise UsageError(f"{name} is a text stream, {shown(stream)}; it takes a binary one") from None
         return ObjectStream(stream, flags, number)
     if flags == abi.O_WRONLY:
         stream.flush()
