@@ -65,17 +65,6 @@ def getrandom(process: Process, buffer: int, count: int, flags: int) -> int:
     return count
 
 
-def socket(process: Process, family: int, kind: int, protocol: int) -> int:
-    """There is no network."""
-    raise Failure(Errno.EAFNOSUPPORT)
-
-
-def not_a_socket(process: Process, fd: int) -> int:
-    """No descriptor is a socket."""
-    process.file(fd)
-    raise Failure(Errno.ENOTSOCK)
-
-
 def not_possible(process: Process) -> int:
     """Processes and threads are not supported yet."""
     raise Failure(Errno.ENOSYS)
