@@ -16,7 +16,7 @@ import device_on_host
 from cuda_tools import Away
 from guests import fetch
 from kvrm.linux.syscall_table import TABLE
-from kvrm.machine.lanes_worker import Job
+from kvrm.machine.lanes_job import Job
 from kvrm.target.cuda import runner
 from kvrm.target.cuda.leaving import Leaver
 from places import GUESTS, SUPPORT

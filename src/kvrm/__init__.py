@@ -10,7 +10,7 @@
 1
 """
 
-from kvrm.errors import HostError, KvrmError, ProgramError, UsageError
+from kvrm.errors import HostError, KvrmError, OutOfMemory, OutOfRange, ProgramError, UsageError
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Fault, Progress, Result, Stop
 from kvrm.machine.texts import Texts
@@ -26,6 +26,8 @@ __all__ = [
     "KvrmError",
     "Machine",
     "Memory",
+    "OutOfMemory",
+    "OutOfRange",
     "ProgramError",
     "Progress",
     "Prot",

@@ -56,6 +56,8 @@ def word(name: str, value: Any) -> int:
 
 
 def _index_or_none(value: Any) -> int | None:
+    if type(value) is int:
+        return value
     if isinstance(value, bool):
         return None
     try:
@@ -150,6 +152,17 @@ def sequence(name: str, value: Any, of: str) -> Sequence[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
         raise UsageError(f"{name} is {shown(value)}; it takes a list of {of}")
     return value
+
+
+def collection(name: str, value: Any, of: str) -> list[Any]:
+    """A set, a list or anything else to iterate over, but no str or bytes; `of` says of what."""
+    try:
+        items = None if isinstance(value, str | bytes) else list(value)
+    except TypeError:
+        items = None
+    if items is None:
+        raise UsageError(f"{name} is {shown(value)}; it takes a set or list of {of}")
+    return items
 
 
 def mapping(name: str, value: Any, of: str) -> Mapping[Any, Any]:

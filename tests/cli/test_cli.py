@@ -279,6 +279,7 @@ HELLO = GUESTS / "hello"
         ["run", "--unknown", HELLO],
         ["run", "--target", "gpu", HELLO],
         ["run", "--lanes", "0", HELLO],
+        ["run", "--lanes", "99999999999", HELLO],
         ["run", "--lanes", "2", "--stats", HELLO],
         ["run", "--inputs", "no-such-file", HELLO],
         ["run", "--outputs", "no-such-directory", HELLO],

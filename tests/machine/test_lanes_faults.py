@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +66,28 @@ def test_lanes_fault_as_a_machine_does(engine: str) -> None:
     got = lanes.run(BUDGET)
     for lane in range(len(pairs)):
         assert facts(got, lane) == want[lane], pairs[lane]
+
+
+@pytest.mark.parametrize("pages", [1, 2, 5])
+@pytest.mark.parametrize("engine", ["interpreter", "tiered"])
+def test_pages_that_a_lane_gets_on_its_way_are_not_the_next_ones(engine: str, pages: int) -> None:
+    """Python gives a lane pages at the instruction that faults later: str x1, [x2], #8; b to it."""
+    m = kvrm.Machine(engine=engine)
+    m.write_memory(CODE, struct.pack("<2I", 0xF8008441, 0x17FFFFFF), prot="rx")
+    m.write_memory(DATA, bytes(pages * PAGE), prot="rw")
+    m.set_pc(CODE)
+    # by turns from further ahead, where pages are new, and from the end
+    starts = [DATA + max(pages * PAGE + 8 - 97 * 8 * (lane * (lane % 3)), 8 * lane) for lane in range(60)]
+    lanes = m.fork(60, 1)
+    lanes.registers["x1"], lanes.registers["x2"] = np.arange(60) + 1, np.array(starts)
+    lanes.keep = ("x2", slice(DATA, DATA + pages * PAGE))
+    results = lanes.run()
+    assert results.stops == {Stop.FAULT: 60}
+    for lane, start in enumerate(starts):
+        expected = np.zeros(pages * PAGE // 8, np.uint64)
+        expected[(start - DATA) // 8 :] = lane + 1
+        assert results.memory[DATA : DATA + pages * PAGE][lane].tobytes() == expected.tobytes(), lane
+        assert results.fault_address[lane] == max(start, DATA + pages * PAGE)
 
 
 @pytest.mark.parametrize("budgets", [(n, 1, BUDGET) for n in range(3, 8)])

@@ -82,6 +82,20 @@ def test_breakpoints(engine):
     assert m.run().stop is kvrm.Stop.SYSCALL
 
 
+def test_a_breakpoint_on_a_page_that_is_mapped_later(engine):
+    m = machine(engine, 0x14000400)  # b .+4096
+    m.breakpoints |= {CODE + 4096, 0x5A << 56 | CODE + 4100}
+    assert m.breakpoints == {CODE + 4096, CODE + 4100}, "tags are no part of an address"
+    r = m.run()
+    assert (r.stop, r.retired, m.pc) == (kvrm.Stop.BREAKPOINT, 1, CODE + 4096)
+    assert m.run(max_instructions=5).stop is kvrm.Stop.FAULT, "it is passed over, and nothing is there"
+    m.write_memory(CODE + 4096, struct.pack("<3I", NOP, NOP, B_SELF), prot="rx")
+    r = m.run(max_instructions=5)
+    assert (r.stop, r.retired, m.pc) == (kvrm.Stop.BREAKPOINT, 1, CODE + 4100)
+    m.breakpoints ^= {CODE + 4100}
+    assert m.run(max_instructions=5).stop is kvrm.Stop.BUDGET
+
+
 def test_brk(engine):
     r = machine(engine, NOP, BRK).run()
     assert (r.stop, r.signal, r.pc, r.word, r.retired) == (kvrm.Stop.BRK, 5, CODE + 4, BRK, 1)

@@ -59,7 +59,7 @@ class Reference(Context):
         except GuestFault as fault:
             return Exit(ExitKind.FAULT, fault=fault)
         if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
-            s.pc = untagged(self._next)
+            s.pc = self._next
         return left
 
     def _run(self, d: Decoded) -> Exit | None:

@@ -18,7 +18,8 @@ from kvrm.machine import state as layout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kvrm.linux.files.open_file import GuestFile
+    from kvrm.linux.files.regular import GuestFile
+    from kvrm.linux.process import Process
 
 LARGEST_READ: Final = 4096
 SIZE: Final = 1 << 16
@@ -37,13 +38,13 @@ class Ahead:
         self._size = 0
         self._set(layout.AHEAD_COPY, ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0)
 
-    def begin(self, fd: int, file: GuestFile) -> None:
+    def begin(self, process: Process, fd: int, file: GuestFile) -> None:
         """The guest has read a little of a file: if it did so before, read ahead."""
         if file is not self._last():
             self._last = weakref.ref(file)
             return
         try:
-            data = file.pread(SIZE, file.offset)
+            data = file.pread(process, SIZE, file.offset)
         except (Failure, OSError):
             return
         ctypes.memmove(self._data, data, len(data))

@@ -40,9 +40,9 @@ class Mapped:
         node = self.file.node
         return isinstance(node, File) and not node.on_host and node.content is None
 
-    def image(self) -> Image:
+    def image(self, process: Process) -> Image:
         """The part as it is now."""
-        data = self.file.pread(self.size, self.offset) if self.size else b""
+        data = self.file.pread(process, self.size, self.offset) if self.size else b""
         return Image(data, self.file.path.decode(errors="surrogateescape"), ends=True)
 
 
@@ -57,7 +57,7 @@ def show_file(process: Process, mapped: Mapped) -> Image:
     process.mapped = {image: known for image, known in process.mapped.items() if image in shown}
     if mapped.size > file_room(process):
         raise Failure(Errno.ENOMEM)
-    image = mapped.image()
+    image = mapped.image(process)
     process.mapped[image] = mapped
     return image
 
@@ -85,7 +85,7 @@ def _replace(process: Process, image: Image, mapped: Mapped) -> Image:
     """Have memory show what is mapped now instead of an image; the image itself if that is too much."""
     if mapped.size - image.size > file_room(process):
         return image
-    made = mapped.image()
+    made = mapped.image(process)
     process.memory.reback(image, made)
     del process.mapped[image]
     process.mapped[made] = mapped

@@ -22,7 +22,7 @@ _FIELDS: Final = (
     "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
-_LINKED: Final = ("timers", "signals", "ipc")
+_LINKED: Final = ("timers", "signals", "ipc", "mqueues", "sockets")
 """What is copied together with the open files."""
 
 
@@ -69,7 +69,7 @@ class Snapshot:
 def take(process: Process, last: bool = False) -> Snapshot:
     """The state of `process`; `last`: it is put back before it is used again, so its files need no copy."""
     fields = {name: getattr(process, name) for name in _FIELDS}
-    fields["limits"] = process.limits.copy()
+    fields["limits"], fields["locked"] = process.limits.copy(), process.locked.copy()
     linked = {name: getattr(process, name) for name in _LINKED}
     view = _View(process.files, process.cwd, process.descriptors, process.mapped, linked)
     return Snapshot(
@@ -86,7 +86,7 @@ def put_back(process: Process, snapshot: Snapshot, last: bool = False) -> None:
     """Set the state of `process`; `last`: the snapshot is not used again, so its files need no copy."""
     for name, value in snapshot.fields.items():
         setattr(process, name, value)
-    process.limits = snapshot.fields["limits"].copy()
+    process.limits, process.locked = snapshot.fields["limits"].copy(), snapshot.fields["locked"].copy()
     view = snapshot.view if last else snapshot.view.copy()
     process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
     process.mapped = dict(view.mapped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Any
 
-from kvrm.arguments import shown
+from kvrm.arguments import collection
 from kvrm.errors import UsageError
 from kvrm.memory.addresses import target
 
@@ -55,6 +55,4 @@ class Breakpoints(set[int]):
 def _checked(addresses: Iterable[Any]) -> set[int]:
     if isinstance(addresses, Breakpoints):
         return addresses
-    if isinstance(addresses, str | bytes) or not isinstance(addresses, Iterable):
-        raise UsageError(f"breakpoints are {shown(addresses)}; they take a set of addresses")
-    return {target("a breakpoint", address) for address in addresses}
+    return {target("a breakpoint", at) for at in collection("breakpoints", addresses, "addresses")}

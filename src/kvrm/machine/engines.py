@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kvrm.arguments import choice, shown
+from kvrm.arguments import choice, collection, shown
 from kvrm.debug.switches import trace_switch
 from kvrm.errors import UsageError
 from kvrm.isa.features import feature_set
@@ -66,10 +66,9 @@ def named(path: str) -> Any:
 def checked_features(features: str | Iterable[str] | None) -> frozenset[str]:
     """The features of a processor or a list of them. Raises UsageError."""
     if features is not None and not isinstance(features, str):
-        chosen = list(features) if isinstance(features, Iterable) else [features]
-        if not all(isinstance(name, str) for name in chosen):
-            raise UsageError(f"features is {shown(features)}; it takes a name, or a list of names")
-        features = chosen
+        features = collection("features", features, "names")
+        if unnamed := [name for name in features if not isinstance(name, str)]:
+            raise UsageError(f"features has {shown(unnamed[0])} in it; it takes names")
     try:
         return feature_set(features)
     except ValueError as error:

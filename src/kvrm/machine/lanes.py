@@ -15,8 +15,9 @@ from kvrm.errors import UsageError
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import check_policies_of_lanes
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
+from kvrm.machine.lanes_job import Job
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.lanes_worker import Job, Worker
+from kvrm.machine.lanes_worker import Worker
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import Plan, Runner
 from kvrm.machine.texts import Texts, is_per_lane
@@ -30,7 +31,7 @@ MOST_AT_ONCE = 4096
 """Fresh lanes that a thread takes at a time, at most. Each time is a call from Python; but `cancel` and a
 last thread that is still busy are waited for by that many lanes."""
 DEFAULT_KEEP = ("x0", "stdout", "stderr")
-MOST_LANES = 1 << 28
+MOST_LANES = 1 << 26
 """Lanes of one machine. Each leaves some 60 bytes in the host's memory, even if nothing of it is kept."""
 MOST_THREADS = 1 << 10
 """Each has an engine, and address space for a guest's."""
@@ -45,7 +46,8 @@ class Lanes(Runner[LaneResults]):
     results do not depend on their number.
 
     Nothing that a lane does reaches another: not memory, files, nor time. A lane that uses up its budget is
-    put aside, at the cost of the pages it wrote, and goes on in the next run.
+    put aside, at the cost of the pages it wrote, and goes on in the next run. One that stopped at a
+    breakpoint stays there while it is set; after that it goes on, run from its beginning again.
     """
 
     takes_device_arrays = False
@@ -73,7 +75,7 @@ class Lanes(Runner[LaneResults]):
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self._workers: list[Worker] = []
         self._job: Job | None = None
-        self._before = 0
+        self._before = self._released = 0
 
     def __len__(self) -> int:
         return self._count
@@ -166,11 +168,13 @@ class Lanes(Runner[LaneResults]):
     # -- running ---------------------------------------------------------------------------------------------
     def _prepare(self) -> None:
         if self._job is None:
+            self._released = 0
             self._job = self._new_job(self._fork or self._machine.snapshot())
             for worker in self._workers:
                 worker.clear_counters()
         else:
             self._job.outputs.go_on()
+            self._release(self._job)
         self._before = self._sum(COUNTED)
 
     def _new_job(self, snapshot: MachineSnapshot) -> Job:
@@ -191,8 +195,18 @@ class Lanes(Runner[LaneResults]):
             outputs=self._new_outputs(),
             ended=None if "pc" in self.registers else snapshot.ended,
             kept={},
+            again=set(),
             cancel=self._cancel,
         )
+
+    def _release(self, job: Job) -> None:
+        """Have lanes go on that stopped at a breakpoint that is no more."""
+        out = job.outputs
+        stopped = np.flatnonzero(out.stop == Stop.BREAKPOINT.code)
+        free = stopped[~np.isin(out.pc[stopped], np.array([*self.breakpoints], np.uint64))]
+        out.stop[free] = Stop.BUDGET.code
+        job.again.update(free.tolist())
+        self._released += len(free)
 
     def _new_outputs(self) -> Outputs:
         """Room for results. Raises UsageError if the host has none."""
@@ -208,7 +222,7 @@ class Lanes(Runner[LaneResults]):
         left = plan.budget
         while left and not self._cancel.value:
             fresh = np.flatnonzero(job.outputs.stop == NOT_RUN).astype(np.uint64)
-            work = Work(fresh, sorted(job.kept), self.threads)
+            work = Work(fresh, sorted(job.kept.keys() | job.again), self.threads)
             if not len(work):
                 break
             batch = min(plan.batch, left)
@@ -252,8 +266,9 @@ class Lanes(Runner[LaneResults]):
     def _progress(self, running: bool, seconds: float) -> Progress:
         finished, retired = self._sum(FINISHED), self._sum(COUNTED) - self._before
         counts = {stop: self._sum(BY_CODE + code) for code, stop in enumerate(STOPS)}
+        counts[Stop.BREAKPOINT] -= self._released
         stops = {stop: count for stop, count in counts.items() if count}
-        return Progress(running, self._count, finished, retired, seconds, stops)
+        return Progress(running, self._count, finished - self._released, retired, seconds, stops)
 
     def _require_program(self, name: str) -> None:
         if self._machine._process is None:

@@ -7,11 +7,10 @@ here, by the same code that runs a machine of one lane, up to that lane's end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from contextlib import suppress
 from copy import copy
 from ctypes import addressof, c_uint64, memmove
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -35,17 +34,16 @@ from kvrm.errors import UsageError
 from kvrm.machine import state as layout
 from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_inputs import STREAMS, Words
-from kvrm.machine.lanes_results import NOT_RUN, Outputs
+from kvrm.machine.lanes_job import Job, Kept
+from kvrm.machine.lanes_results import NOT_RUN
 from kvrm.machine.lanes_table import LaneTable, pieces
 from kvrm.machine.machine import Machine
-from kvrm.machine.result import STOPS, Result, Stop
+from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
-from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
-from kvrm.machine.texts import Texts
 from kvrm.machine.views import MemoryView
-from kvrm.memory import PAGE, AccessKind, Changes, GuestFault, Memory, OutOfMemory, Prot, Region
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, OutOfMemory, Prot, Region
 
 WARM_PAGES = 256
 """Pages that are undone by copying after each lane; with more, all are dropped. A copy is paid for
@@ -57,46 +55,8 @@ ENDS = {
     Reason.MEMORY: Stop.FAULT,
 }
 """How native code ends lanes by itself, for the reasons for which it does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What lanes were given when they began, and what they have brought so far; workers share it.
-
-    `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
-    start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
-    program has ended before, and every lane with it; no instruction is run.
-    """
-
-    snapshot: MachineSnapshot
-    registers: list[tuple[Words, int, int, int]]
-    memory: list[tuple[int, Any]]
-    stdin: Texts | None
-    args: list[Sequence[str | bytes]] | None
-    starts: set[int]
-    readable: bool
-    outputs: Outputs
-    ended: Result | None
-    kept: dict[int, Kept]
-    cancel: c_uint64
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A lane that can go on: what differs from the snapshot.
-
-    `spent` are the instructions that it has run of the present pass already, somewhere else. `shared`: some
-    of its changes may be pages that only earlier lanes wrote. `arrived`: it has just branched to where it is,
-    so that a breakpoint there is not passed over.
-    """
-
-    state: tuple[bytes, int]
-    changes: Changes
-    process: Any
-    retired: int
-    spent: int = 0
-    shared: bool = False
-    arrived: bool = False
+_LEFT = (layout.IP, layout.REASON, layout.HORIZON, layout.REMAINING)
+"""Offsets of what is as native code left it, if Python has run nothing of the lane since."""
 
 
 class LaneMemory(Memory):
@@ -183,7 +143,7 @@ class Worker:
         if machine._process is None:
             self._ends[Reason.SVC] = Stop.SYSCALL
         regions = job.snapshot.memory.regions
-        if all(_is_code(regions.find(address), address) for address in breakpoints):
+        if all(_is_code(regions.find(address)) for address in breakpoints):
             # else a lane may branch to a breakpoint where nothing can be executed: it stops there
             self._ends[Reason.CODE] = Stop.FAULT
         codes = {reason: stop.code for reason, stop in self._ends.items()}
@@ -289,7 +249,7 @@ class Worker:
 
     def _finish_fresh(self, lane: int) -> None:
         """Run a lane to its end that native code has set up, and entered if it does."""
-        ip, reason = self._state.get(layout.IP), self._state.get(layout.REASON)
+        left = [self._state.get(at) for at in _LEFT]
         warm, self._reported = self._warm, self._job.snapshot.retired
         outcome = self._run_fresh(lane, self._enters)
         if outcome is OUT_OF_MEMORY and warm:
@@ -298,16 +258,15 @@ class Worker:
             if self._set_up_or_run(False) is Verdict.CANCELLED:
                 return
             outcome, warm = self._run_fresh(lane, False), 0
-        same = self._state.get(layout.IP) == ip and self._state.get(layout.REASON) == reason
-        known = self._enters and same and self._ends.get(reason) is outcome["stop"]
+        as_left = self._enters and left == [self._state.get(at) for at in _LEFT]
+        memory, (ip, reason, *_) = self._memory, left
+        clean = not memory.remapped and memory.changed == self._warm and self._native
         self._put(lane, outcome, shared=warm > 0)
-        if known and ip:
+        if clean and as_left and ip and self._ends.get(reason) is outcome["stop"]:
             self._places[(ip >> 5) % PLACE_ROWS] = ip, self._machine.pc
-        else:
-            self._places[:] = 0
-        # Even if it is where it was: a loop that got a page for one write may be refused the next.
-        memory, kept = self._memory, outcome["stop"] in GOES_ON
-        if kept or memory.remapped or memory.changed != self._warm or not self._native:
+            return
+        self._places[:] = 0
+        if outcome["stop"] in GOES_ON or not clean:
             self._tidy()
 
     def _run_fresh(self, lane: int, entered: bool, end: int | None = None) -> Fields:
@@ -328,6 +287,9 @@ class Worker:
     def run_kept(self, lane: int) -> None:
         """Go on with a lane; in a pass, fresh ones come first."""
         job, machine, memory = self._job, self._machine, self._memory
+        if lane in job.again:
+            self._run_again(lane)
+            return
         kept = job.kept.pop(lane)
         memory.restore(job.snapshot.memory)
         memory.put_changes(kept.changes)
@@ -348,6 +310,19 @@ class Worker:
             outcome, shared = again, False
         self._put(lane, outcome, shared)
 
+    def _run_again(self, lane: int) -> None:
+        """Go on with a lane that stopped at a breakpoint, of which nothing but its results was kept.
+
+        It is run from its beginning, once more: keeping the state of every lane that arrives at a breakpoint
+        would cost far more than those few that go on.
+        """
+        job = self._job
+        self._reported = before = int(job.outputs.retired[lane]) + job.snapshot.retired
+        outcome = self._run_alone(lane, before, before + self._budget)
+        if outcome is not None:
+            job.again.discard(lane)
+            self._put(lane, outcome, shared=False)
+
     def _run_alone(self, lane: int, before: int, end: int) -> Fields | None:
         """Run a lane from its beginning to `end`, in memory that no other lane has used; None if cancelled.
 
@@ -362,7 +337,7 @@ class Worker:
         machine.breakpoints = set()
         self._run_fresh(lane, False, before)
         machine.breakpoints = breakpoints
-        return self._run_to(end)
+        return self._run_to(end) if machine.retired == before else None
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         if self._job.ended is not None:
@@ -402,6 +377,5 @@ class Worker:
         return data
 
 
-def _is_code(region: Region | None, address: int) -> bool:
-    """Whether an address in a region can be that of an instruction."""
-    return region is not None and bool(region.prot & Prot.X) and not address & 3
+def _is_code(region: Region | None) -> bool:
+    return region is not None and bool(region.prot & Prot.X)

@@ -112,7 +112,8 @@ class Machine(Registers):
         self._breakpoints = Breakpoints()
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
-        self.policies = named("kvrm.neural.policies:make_policies")(policies) if policies else {}
+        chosen = arguments.mapping("policies", {} if policies is None else policies, "names or functions")
+        self.policies = named("kvrm.neural.policies:make_policies")(chosen) if chosen else {}
         self.engine = engine_name("interpreter" if engine is None and self.policies else engine)
         self.target = target_name(target)
         check_policies(self.policies, self.engine, self.target)

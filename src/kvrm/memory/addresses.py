@@ -50,8 +50,10 @@ def span(name: str, start: Any, length: Any) -> tuple[int, int]:
 
 def sliced(name: str, key: Any) -> tuple[int, int]:
     """The same for `name[start:stop]`. Raises UsageError."""
-    if not isinstance(key, slice) or key.step not in (None, 1) or key.start is None or key.stop is None:
+    if not isinstance(key, slice) or key.start is None or key.stop is None:
         raise UsageError(f"{name} takes [start:stop], both given, not {shown(key)}")
+    if key.step is not None:
+        integer(f"{name}'s step", key.step, 1, 1)
     start, stop = integer(f"{name}'s start", key.start), integer(f"{name}'s stop", key.stop)
     if stop < start:
         raise UsageError(f"{name}[{_hex(start)}:{_hex(stop)}]: it takes start <= stop")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kvrm.arguments import mapping, shown
+from kvrm.arguments import shown
 from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode_many, definitions
@@ -159,9 +159,9 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 def make_policies(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """What a machine gets for each question, its policy given by name or as a function. Raises UsageError."""
     made = {}
-    for question, choice in mapping("policies", chosen, "names and functions").items():
-        if question not in POLICIES:
-            raise UsageError(f"no policies for {question!r}; there are some for {', '.join(POLICIES)}")
+    for question, choice in chosen.items():
+        if not isinstance(question, str) or question not in POLICIES:
+            raise UsageError(f"no policies for {shown(question)}; there are some for {', '.join(POLICIES)}")
         known = POLICIES[question]
         if isinstance(choice, str) and choice not in known:
             raise UsageError(f"no policy {question}={choice}; there are {', '.join(known)}")

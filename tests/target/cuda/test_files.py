@@ -200,7 +200,7 @@ ELSEWHERE: dict[str, list[Op | bytes]] = {
     "status with unknown flags": status("text", 2),
     "data": [("lseek", 3, 5000, 3)],
     "a hole": [("lseek", 3, 5000, 4)],
-    "far away": [("lseek", 3, -1 & (1 << 63) - 1, SET), ("read", 3, scratch(DATA), 20)],
+    "far away": [("pread64", 3, scratch(DATA), 20, -1 & (1 << 63) - 1)],
     "from nowhere": [("lseek", 3, 0, 9)],
     "a copy beyond": [("dup3", 3, 16, 0)],
     "another copy beyond": [("fcntl", 5, 0, 16)],

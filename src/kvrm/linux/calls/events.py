@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.calls.polling import NO_EVENT, blocking, signal_mask
+from kvrm.linux.calls.timers import times_of
 from kvrm.linux.clock import CLOCKS
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.epoll import Epoll
@@ -56,7 +57,7 @@ def timerfd_create(process: Process, clock: int, flags: int) -> int:
 
 def timerfd_settime(process: Process, fd: int, flags: int, new: int, old: int) -> int:
     """Set or stop the timer of a descriptor."""
-    interval, value = process.times(new, BILLION)
+    interval, value = times_of(process, new, BILLION)
     if flags & ~(abi.TIMER_ABSTIME | _CANCEL_ON_SET):
         raise Failure(Errno.EINVAL)
     file = _timer(process, fd)
@@ -154,12 +155,12 @@ def _epoll_wait(
         raise Failure(Errno.EFAULT)
     if not isinstance(epoll, Epoll):
         raise Failure(Errno.EINVAL)
-    told = epoll.tell(process, pointer, most)
+    told = epoll.report(process, pointer, most)
     if told or limit == 0:
         return told
     with blocking(process, blocked):
         deadline = None if limit is None else process.uptime + limit
-        return wait(process, lambda: epoll.tell(process, pointer, most) or None, deadline, NO_EVENT) or 0
+        return wait(process, lambda: epoll.report(process, pointer, most) or None, deadline, NO_EVENT) or 0
 
 
 def _timer(process: Process, fd: int) -> TimerFile:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.segments import keep_segments
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.open_file import BytesFile, DeviceFile, OpenFile, SeekableFile
+from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
+from kvrm.linux.files.virtual import VirtualFile
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import Mapped, show_file
 from kvrm.linux.space import (
@@ -140,7 +141,7 @@ def _kind(file: OpenFile | None, prot: int, flags: int, offset: int, size: int) 
 def _can_be_mapped(file: OpenFile) -> bool:
     if isinstance(file, DeviceFile):
         return file.node.kind == "zero"
-    return isinstance(file, SeekableFile) and not isinstance(file, BytesFile) and not file.waits
+    return isinstance(file, SeekableFile) and not isinstance(file, VirtualFile) and not file.waits
 
 
 def munmap(process: Process, address: int, length: int) -> int:

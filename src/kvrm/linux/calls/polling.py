@@ -119,7 +119,7 @@ def _events(process: Process, fd: int, wanted: int) -> int:
     if fd < 0:
         return 0
     descriptor = process.descriptors.get(fd)
-    if descriptor is None:
+    if descriptor is None or descriptor.file.flags & abi.O_PATH:
         return abi.POLLNVAL
     return descriptor.file.poll(process) & (wanted | _HANGUPS)
 

@@ -1,4 +1,4 @@
-"""The bytes of a file that the guest has written to."""
+"""The bytes of a file that the guest has written to, page by page."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Final
 
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.host import Handle
+from kvrm.memory import PAGE
 
-CHUNK: Final = 16384
 _OVERHEAD: Final = 128
-MAX_SIZE: Final = 1 << 44
-"""Largest size of a file, in bytes; files may have holes, which cost nothing."""
+MAX_SIZE: Final = (1 << 44) - PAGE
+"""Largest size of a file, in bytes, as on ext4; files may have holes, which cost nothing."""
+SECTORS: Final = PAGE // 512
+"""Blocks of st_blocks in a page."""
 
 
 class Budget:
@@ -30,49 +32,59 @@ class Budget:
 
 
 class Content:
-    """Bytes in chunks, over the first `visible` bytes of a host file; what neither has is zero.
+    """Pages over the first `visible` bytes of a host file; what neither has is a hole.
 
-    Chunks are immutable, at most CHUNK bytes, and zero after their end; copies share them.
+    Pages are immutable, at most PAGE bytes, and zero after their end; copies share them. An empty one is
+    reserved: it takes room, but is a hole until it is written to.
     """
 
-    __slots__ = ("_budget", "_chunks", "_visible", "size")
+    __slots__ = ("_beyond", "_budget", "_pages", "_visible", "size")
 
     def __init__(self, budget: Budget, size: int = 0) -> None:
         self.size = size
         self._visible = size
-        self._chunks: dict[int, bytes] = {}
+        self._pages: dict[int, bytes] = {}
+        self._beyond = 0
         self._budget = budget
 
     def __del__(self) -> None:
-        self._budget.used -= self._cost()
+        self._budget.used -= sum(_cost(page) for page in self._pages.values())
 
     def copy(self, budget: Budget) -> Content:
         """An independent copy, for which `budget` counts the bytes already."""
         other = Content(budget, self.size)
         other._visible = self._visible
-        other._chunks = self._chunks.copy()
+        other._pages, other._beyond = self._pages.copy(), self._beyond
         return other
+
+    @property
+    def blocks(self) -> int:
+        """What st_blocks says."""
+        return SECTORS * (_pages_of(self._visible) + self._beyond)
+
+    # Bytes
 
     def read(self, size: int, offset: int, under: Handle | None) -> bytes:
         """Up to `size` bytes at `offset`; `under` is the host file below."""
         end = min(offset + size, self.size)
         parts = []
         while offset < end:
-            index, start = divmod(offset, CHUNK)
-            length = min(CHUNK - start, end - offset)
-            parts.append(self._chunk(index, under)[start : start + length].ljust(length, b"\0"))
+            index, start = divmod(offset, PAGE)
+            length = min(PAGE - start, end - offset)
+            parts.append(self._page(index, under)[start : start + length].ljust(length, b"\0"))
             offset += length
         return b"".join(parts)
 
     def write(self, data: bytes, offset: int, under: Handle | None) -> int:
         """Write `data`; how many bytes there was room for. ENOSPC and EFBIG if there was none at all."""
-        if offset + len(data) > MAX_SIZE:
+        if offset >= MAX_SIZE:
             raise Failure(Errno.EFBIG)
+        data = data[: MAX_SIZE - offset]
         done = 0
         while done < len(data):
-            index, start = divmod(offset + done, CHUNK)
-            piece = data[done : done + CHUNK - start]
-            old = self._chunk(index, under) if len(piece) < CHUNK else b""
+            index, start = divmod(offset + done, PAGE)
+            piece = data[done : done + PAGE - start]
+            old = self._page(index, under) if len(piece) < PAGE else b""
             try:
                 self._put(index, old[:start].ljust(start, b"\0") + piece + old[start + len(piece) :])
             except Failure:
@@ -84,30 +96,103 @@ class Content:
         return done
 
     def truncate(self, size: int) -> None:
-        """Cut or extend (with zeros) to `size` bytes."""
+        """Cut or extend (with a hole) to `size` bytes."""
         if size > MAX_SIZE:
             raise Failure(Errno.EFBIG)
-        if size < self.size:
-            index, keep = divmod(size, CHUNK)
-            if index in self._chunks:
-                self._put(index, self._chunks[index][:keep])
-            for beyond in [i for i in self._chunks if i > index]:
-                self._budget.used -= _OVERHEAD + len(self._chunks.pop(beyond))
+        index, keep = divmod(size, PAGE)
+        if keep and self._pages.get(index):
+            self._put(index, self._pages[index][:keep])
+        for beyond in [i for i in self._pages if i >= _pages_of(size)]:
+            self._drop(beyond)
         self.size = size
-        self._visible = min(self._visible, size)
+        self._show(min(self._visible, size))
 
-    def _chunk(self, index: int, under: Handle | None) -> bytes:
-        chunk = self._chunks.get(index)
-        if chunk is None:
-            start = index * CHUNK
-            length = min(CHUNK, self._visible - start)
-            chunk = under.read(length, start) if under and length > 0 else b""
-        return chunk
+    # Holes
 
-    def _put(self, index: int, chunk: bytes) -> None:
-        old = self._chunks.get(index)
-        self._budget.change(len(chunk) - len(old) if old is not None else len(chunk) + _OVERHEAD)
-        self._chunks[index] = chunk
+    def reserve(self, offset: int, size: int) -> None:
+        """Take room for the pages of a range, which may go beyond the end; ENOSPC if there is none."""
+        first, end = max(offset // PAGE, _pages_of(self._visible)), _pages_of(offset + size)
+        more = max(0, end - first) - sum(first <= index < end for index in self._pages)
+        self._budget.change(more * _cost(b""))
+        for index in range(first, end) if more else ():
+            self._pages.setdefault(index, b"")
+        self._beyond += more
 
-    def _cost(self) -> int:
-        return sum(_OVERHEAD + len(chunk) for chunk in self._chunks.values())
+    def clear(self, offset: int, size: int, under: Handle | None) -> None:
+        """Fill a range with zeros: whole pages become holes. The size stays."""
+        self._take_all(under)
+        for index in [i for i in self._pages if i * PAGE < offset + size and offset < (i + 1) * PAGE]:
+            page = self._pages[index]
+            start, stop = max(offset - index * PAGE, 0), min(offset + size - index * PAGE, PAGE)
+            if stop - start == PAGE:
+                self._drop(index)
+            elif start < len(page):
+                zeros = bytes(min(stop, len(page)) - start)
+                self._put(index, page[:start] + zeros + page[stop:])
+
+    def shift(self, offset: int, by: int, under: Handle | None) -> None:
+        """Move what is at `offset` and after it by a number of bytes; all are multiples of PAGE."""
+        self._take_all(under)
+        first, pages = offset // PAGE, by // PAGE
+        for index in [i for i in self._pages if first + pages <= i < first]:
+            self._drop(index)
+        self._pages = {i + pages if i >= first else i: page for i, page in self._pages.items()}
+        self._show(0)
+        self.size += by
+
+    def data(self, offset: int) -> int:
+        """Where there are bytes from `offset` on; ENXIO if there are none."""
+        index = offset // PAGE
+        if offset < self._visible or self._pages.get(index):
+            return offset
+        found = min((i for i, page in self._pages.items() if page and i > index), default=None)
+        if found is None or found * PAGE >= self.size:
+            raise Failure(Errno.ENXIO)
+        return found * PAGE
+
+    def hole(self, offset: int) -> int:
+        """Where the first hole from `offset` on is; the end of the file is one."""
+        at = offset
+        while at < self.size and (at < self._visible or self._pages.get(at // PAGE)):
+            at = (at // PAGE + 1) * PAGE
+        return min(at, self.size)
+
+    # Inside
+
+    def _page(self, index: int, under: Handle | None) -> bytes:
+        page = self._pages.get(index)
+        if page is None:
+            start = index * PAGE
+            length = min(PAGE, self._visible - start)
+            page = under.read(length, start) if under and length > 0 else b""
+        return page
+
+    def _put(self, index: int, page: bytes) -> None:
+        old = self._pages.get(index)
+        self._budget.change(_cost(page) - (_cost(old) if old is not None else 0))
+        self._beyond += old is None and index >= _pages_of(self._visible)
+        self._pages[index] = page
+
+    def _drop(self, index: int) -> None:
+        self._budget.used -= _cost(self._pages.pop(index))
+        self._beyond -= index >= _pages_of(self._visible)
+
+    def _take_all(self, under: Handle | None) -> None:
+        """Copy what is still the host's, so that pages can be missing."""
+        for index in range(_pages_of(self._visible)):
+            if index not in self._pages:
+                self._put(index, self._page(index, under))
+        self._show(0)
+
+    def _show(self, visible: int) -> None:
+        """Change how much of the host file is visible."""
+        self._visible = visible
+        self._beyond = sum(index >= _pages_of(visible) for index in self._pages)
+
+
+def _pages_of(size: int) -> int:
+    return (size + PAGE - 1) // PAGE
+
+
+def _cost(page: bytes) -> int:
+    return _OVERHEAD + (len(page) or PAGE)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import Any, Protocol, TypeVar, cast
-from weakref import WeakValueDictionary
 
 from kvrm.linux.files.content import Budget
-from kvrm.linux.files.nodes import Directory, File, Node
+from kvrm.linux.files.nodes import Directory, Node
 
 
 class NodeCopies:
@@ -72,10 +71,7 @@ class FileCopies:
 
 def _shallow(node: Node, budget: Budget) -> Node:
     other = copy(node)
-    if isinstance(other, File) and other.content is not None:
-        other.content = other.content.copy(budget)
-    elif isinstance(other, Directory):
-        other.cache = WeakValueDictionary()
+    other.part(budget)
     return other
 
 

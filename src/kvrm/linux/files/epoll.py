@@ -78,6 +78,14 @@ class Epoll(AnonymousFile):
         self._items = [copies.of(item) for item in self._items]
         self._ready = [copies.of(item) for item in self._ready]
 
+    @property
+    def can_be_read(self) -> bool:
+        return False
+
+    @property
+    def refusal(self) -> Errno:
+        return Errno.EINVAL
+
     def find(self, fd: int, file: OpenFile) -> Item | None:
         """The item of a file that was added by this descriptor."""
         return next((item for item in self._items if item.fd == fd and item.file is file), None)
@@ -103,7 +111,7 @@ class Epoll(AnonymousFile):
         if item in self._ready:
             self._ready.remove(item)
 
-    def tell(self, process: Process, pointer: int, most: int) -> int:
+    def report(self, process: Process, pointer: int, most: int) -> int:
         """Write up to `most` events that hold into the guest's array at `pointer`; how many there were.
 
         The items whose events hold on are told of again after those that there was no room for.

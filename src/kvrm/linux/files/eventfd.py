@@ -23,6 +23,10 @@ class EventCounter(AnonymousFile):
         super().__init__(abi.O_RDWR | flags, b"[eventfd]")
         self._count, self._semaphore = count, semaphore
 
+    @property
+    def can_be_written(self) -> bool:
+        return True
+
     def read(self, process: Process, size: int) -> bytes:
         if size < DOUBLEWORD.size:
             raise Failure(Errno.EINVAL)
@@ -34,9 +38,15 @@ class EventCounter(AnonymousFile):
         self.queue.wake(abi.POLLOUT)
         return DOUBLEWORD.pack(taken)
 
-    def write(self, process: Process, data: bytes) -> int:
-        if len(data) != DOUBLEWORD.size:
+    @property
+    def by_piece(self) -> bool:
+        return True
+
+    def require_write(self, size: int) -> None:
+        if size != DOUBLEWORD.size:
             raise Failure(Errno.EINVAL)
+
+    def write(self, process: Process, data: bytes) -> int:
         more = DOUBLEWORD.unpack(data)[0]
         if more > _MOST:
             raise Failure(Errno.EINVAL)

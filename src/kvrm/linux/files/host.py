@@ -86,6 +86,13 @@ class Handle:
         """Change owner and group."""
         os.chown(self.path, uid, gid)
 
+    def allocate(self, mode: int, offset: int, size: int) -> None:
+        """As fallocate(2)."""
+        function = ctypes.CDLL(None, use_errno=True).fallocate
+        function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+        if function(self.fd, mode, offset, size):
+            raise Failure(ctypes.get_errno())
+
     def utime(self, atime: int, mtime: int) -> None:
         """Set the times of last access and modification, in nanoseconds."""
         os.utime(self.path, ns=(atime, mtime))

@@ -14,9 +14,10 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.content import Content
 from kvrm.linux.files.host import Location, rename_on_host
-from kvrm.linux.files.mounts import Mount, mount_of
+from kvrm.linux.files.mounts import SHM, Mount, mount_of
 from kvrm.linux.files.nodes import Directory, File, Node, Special, Symlink
 from kvrm.linux.files.paths import Found, Name
+from kvrm.linux.files.pipes import Fifo
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -29,18 +30,26 @@ def create(process: Process, name: Name, mode: int) -> File:
     directory = require_free(process, name)
     files = process.files
     node = File(files.status(stat.S_IFREG | mode & 0o7777, _mount(directory)), content=Content(files.budget))
+    if _mount(directory) is SHM:
+        node.seals = abi.F_SEAL_SEAL  # files of tmpfs have seals, and take no others
     _put(process, name, node)
     return node
 
 
 def mknod(process: Process, name: Name, mode: int) -> None:
-    """Make a regular file."""
-    if name.directory.on_host:
-        require_free(process, name)
-        where = location(name)
-        where.tree.create(where.parts, os.O_RDONLY, mode)
+    """Make a regular file, a FIFO or the name of a socket, as the type in `mode` says."""
+    if stat.S_ISREG(mode) and not name.directory.on_host:
+        create(process, name, mode)
         return
-    create(process, name, mode)
+    directory = require_free(process, name)
+    if directory.on_host:
+        if not stat.S_ISREG(mode):
+            raise Failure(Errno.EPERM)
+        where = location(name)
+        where.tree.create(where.parts, os.O_RDONLY, mode & 0o7777)
+        return
+    meta = process.files.status(mode, _mount(directory))
+    _put(process, name, Fifo(meta) if stat.S_ISFIFO(mode) else Special(meta))
 
 
 def mkdir(process: Process, name: Name, mode: int) -> None:
@@ -112,7 +121,7 @@ def rmdir(process: Process, name: Name) -> None:
         where.apply(os.rmdir)
         where.tree.forget()
         name.directory.cache.pop(name.name, None)
-        node.meta = last._replace(nlink=0)
+        node.meta = last._replace(nlink=0, size=0)
     else:
         _drop(process, name, node)
     assert isinstance(node, Directory)
@@ -296,7 +305,7 @@ def _drop(process: Process, name: Name, node: Node) -> None:
     if isinstance(node, Directory):
         if node.names(process):
             raise Failure(Errno.ENOTEMPTY)
-        node.change(now, nlink=0)
+        node.change(now, nlink=0, size=0)
         directory.change(now, nlink=max(2, directory.own().nlink - 1))
     else:
         node.change(now, nlink=max(0, node.own().nlink - 1))

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.content import Budget, Content
+from kvrm.linux.files.content import MAX_SIZE, Budget, Content
 from kvrm.linux.files.host import Entry, Handle, Location
 from kvrm.linux.layout import Stat
+from kvrm.memory import PAGE
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -65,6 +66,9 @@ class Node:
         """Replace fields of the status, as a change at time `now`."""
         self.meta = self.own()._replace(ctime=now, **fields)
 
+    def part(self, budget: Budget) -> None:
+        """This is a shallow copy: part it from the original. `budget` counts the copy's contents already."""
+
     def grip(self) -> Handle:
         """A handle of what is on the host."""
         assert self.where is not None
@@ -87,10 +91,11 @@ class Node:
 class File(Node):
     """A regular file: of the host until `content` is set.
 
-    `linkable`: it never had a name, and may get one (O_TMPFILE).
+    `linkable`: it never had a name, and may get one (O_TMPFILE). `seals` are those of
+    memfd_create (F_SEAL_...), None where Linux knows none.
     """
 
-    __slots__ = ("_handle", "content", "linkable")
+    __slots__ = ("_handle", "content", "linkable", "seals")
 
     def __init__(
         self,
@@ -102,7 +107,12 @@ class File(Node):
         super().__init__(meta, where, home)
         self.content = content
         self.linkable = False
+        self.seals: int | None = None
         self._handle: Callable[[], Handle | None] = lambda: None
+
+    def part(self, budget: Budget) -> None:
+        if self.content is not None:
+            self.content = self.content.copy(budget)
 
     def handle(self) -> Handle | None:
         """The host file, opened for reading; None if the file is only the guest's."""
@@ -137,18 +147,79 @@ class File(Node):
         assert handle is not None
         return handle.read(size, offset)
 
-    def write(self, data: bytes, offset: int, budget: Budget, now: int) -> int:
+    def write(self, process: Process, data: bytes, offset: int) -> int:
         """Write `data`; how many bytes there was room for, as `Content.write`."""
-        content = self._own_content(budget)
+        if self.seals:
+            data = data[: self._unsealed(len(data), offset)]
+        content = self._own_content(process.files.budget)
         written = content.write(data, offset, self.handle())
-        self._resized(content, now)
+        self._changed(process, content)
         return written
 
-    def truncate(self, size: int, budget: Budget, now: int) -> None:
+    def truncate(self, process: Process, size: int) -> None:
         """Cut or extend."""
-        content = self._own_content(budget)
+        sealed = self.seals or 0
+        old = self.stat().size
+        if (size < old and sealed & abi.F_SEAL_SHRINK) or (size > old and sealed & abi.F_SEAL_GROW):
+            raise Failure(Errno.EPERM)
+        content = self._own_content(process.files.budget)
         content.truncate(size)
-        self._resized(content, now)
+        self._changed(process, content)
+
+    def allocate(self, process: Process, mode: int, offset: int, size: int) -> None:
+        """Reserve room, or make holes, zeros, or another order of pages, as fallocate(2) says."""
+        sealed, old = self.seals or 0, self.stat().size
+        shrinks, grows = mode & abi.FALLOC_FL_COLLAPSE_RANGE, mode & abi.FALLOC_FL_INSERT_RANGE
+        if mode & abi.FALLOC_FL_PUNCH_HOLE and sealed & (abi.F_SEAL_WRITE | abi.F_SEAL_FUTURE_WRITE):
+            raise Failure(Errno.EPERM)
+        extends = not mode & (abi.FALLOC_FL_KEEP_SIZE | shrinks) and offset + size > old
+        if extends and sealed & abi.F_SEAL_GROW:
+            raise Failure(Errno.EPERM)
+        if (shrinks or grows) and (offset % PAGE or size % PAGE):
+            raise Failure(Errno.EINVAL)
+        if (shrinks and offset + size >= old) or (grows and offset >= old):
+            raise Failure(Errno.EINVAL)
+        if grows and old + size > MAX_SIZE:
+            raise Failure(Errno.EFBIG)
+        content, under = self._own_content(process.files.budget), self.handle()
+        if shrinks:
+            content.shift(offset + size, -size, under)
+        elif grows:
+            content.shift(offset, size, under)
+        elif mode & abi.FALLOC_FL_PUNCH_HOLE:
+            # a hole that passes the end takes the last page whole
+            content.clear(
+                offset, size if offset + size <= old else max(0, -(-old // PAGE) * PAGE - offset), under
+            )
+        else:
+            if mode & abi.FALLOC_FL_ZERO_RANGE:
+                content.clear(offset, size, under)
+            content.reserve(offset, size)
+            if extends:
+                content.size = offset + size
+        self._changed(process, content)
+
+    def seek(self, offset: int, whence: int) -> int:
+        """Where the next data or hole is from `offset` on; ENXIO after the end."""
+        size = self.stat().size
+        if not 0 <= offset < size:
+            raise Failure(Errno.ENXIO)
+        if self.content is None:  # a file of the host has no holes, so that it is the same everywhere
+            return offset if whence == abi.SEEK_DATA else size
+        return self.content.data(offset) if whence == abi.SEEK_DATA else self.content.hole(offset)
+
+    def _unsealed(self, size: int, offset: int) -> int:
+        """How many bytes may be written in spite of seals; EPERM if none."""
+        assert self.seals is not None
+        if self.seals & (abi.F_SEAL_WRITE | abi.F_SEAL_FUTURE_WRITE):
+            raise Failure(Errno.EPERM)
+        old = self.stat().size
+        if not self.seals & abi.F_SEAL_GROW or offset + size <= old:
+            return size
+        inside = (old & -PAGE) - offset  # Linux checks page by page, and refuses the page that would grow
+        if inside <= 0:
+            raise Failure(Errno.EPERM)
+        return inside
 
     def _own_content(self, budget: Budget) -> Content:
         meta = self.own()
@@ -156,8 +227,16 @@ class File(Node):
             self.content = Content(budget, meta.size)
         return self.content
 
-    def _resized(self, content: Content, now: int) -> None:
-        self.change(now, size=content.size, blocks=(content.size + 511) // 512, mtime=now)
+    def _changed(self, process: Process, content: Content) -> None:
+        now, mode = process.files.now, self.own().mode
+        if mode & (stat.S_ISUID | stat.S_ISGID) and process.credentials.uid:
+            mode = without_privileges(mode)
+        self.change(now, size=content.size, blocks=content.blocks, mtime=now, mode=mode)
+
+
+def without_privileges(mode: int) -> int:
+    """The mode of a file after its contents or its owner changed: it runs as nobody else any more."""
+    return mode & ~(stat.S_ISUID | (stat.S_ISGID if mode & stat.S_IXGRP else 0))
 
 
 class Symlink(Node):
@@ -199,17 +278,6 @@ class MagicLink(Symlink):
 
     def target(self, process: Process) -> Node | None:
         return self._find(process)[1]
-
-
-class Virtual(Node):
-    """A read-only file of /proc, whose bytes are made when it is opened."""
-
-    __slots__ = ("generate",)
-    immutable = True
-
-    def __init__(self, meta: Stat, generate: Callable[[Process], bytes]) -> None:
-        super().__init__(meta)
-        self.generate = generate
 
 
 class Device(Node):
@@ -255,6 +323,9 @@ class Directory(Node):
         self.sealed = sealed
         self.dead = False
         self.cache: weakref.WeakValueDictionary[bytes, Node] = weakref.WeakValueDictionary()
+
+    def part(self, budget: Budget) -> None:
+        self.cache = weakref.WeakValueDictionary()
 
     def find(self, name: bytes) -> Node | None:
         """What `lookup` gives to a path: nothing in a removed directory, ENAMETOOLONG for a name too long."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
-from kvrm.linux.files.host import Handle
-from kvrm.linux.files.nodes import Device, Directory, File, Node
+from kvrm.linux.files.locks import Ranges
+from kvrm.linux.files.nodes import Device, Directory, Node
 from kvrm.linux.files.paths import Name
 from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat, dirent
@@ -19,7 +18,7 @@ from kvrm.linux.layout import Stat, dirent
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_MAX_OFFSET = (1 << 63) - 1
+MAX_OFFSET: Final = (1 << 63) - 1
 
 
 class OpenFile:
@@ -27,13 +26,19 @@ class OpenFile:
 
     `flags` are the access mode and the status flags of the guest, `name` is the name that it was opened
     by, or the text that stands for it. A method that does not apply fails as Linux would. Callers check
-    `readable` and `writable`: what the file was opened for.
+    `readable` and `writable`: what the file was opened for. `whole_lock` (F_RDLCK, F_WRLCK or F_UNLCK) is
+    its flock, `locked` are the ranges that it has locked. `sent` counts messages of sockets that bring it.
+    In `queue` those wait that are told when `poll` changes; it is None if that never happens.
     """
 
     def __init__(self, flags: int, name: Name | bytes, node: Node | None = None) -> None:
         self.flags = flags
         self.node = node
+        self.sent = 0
+        self.queue: WaitQueue | None = None
         self._name = name
+        self.whole_lock = abi.F_UNLCK
+        self.locked: Ranges = ()
         access = flags & (abi.O_ACCMODE | abi.O_PATH)
         self.readable = access in (abi.O_RDONLY, abi.O_RDWR)
         self.writable = access in (abi.O_WRONLY, abi.O_RDWR)
@@ -64,13 +69,54 @@ class OpenFile:
             yield self._name.directory
 
     @property
+    def by_piece(self) -> bool:
+        """Whether each buffer of writev is a write of its own, as where a driver has no write_iter."""
+        return False
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether anything of its kind can be read."""
+        return True
+
+    @property
+    def can_be_written(self) -> bool:
+        """Whether anything of its kind can be written."""
+        return True
+
+    @property
     def waits(self) -> bool:
         """Whether a read may have to wait."""
         return False
 
+    @property
+    def positioned(self) -> bool:
+        """Whether it is read and written at offsets."""
+        return False
+
+    @property
+    def positioned_for_writing(self) -> bool:
+        """The same of writing alone."""
+        return self.positioned
+
+    @property
+    def discards(self) -> bool:
+        """Whether what is written to it is not looked at."""
+        return False
+
+    @property
+    def gives_pages(self) -> bool:
+        """Whether splice can read from it."""
+        return True
+
+    @property
+    def takes_pages(self) -> bool:
+        """Whether splice can write to it."""
+        return True
+
     def relink(self, copies: FileCopies) -> None:
         """This is a shallow copy for a snapshot: part it from the original."""
         self.node = self.node and copies.nodes.of(self.node)
+        self.queue = self.queue and copies.of(self.queue)
         if isinstance(self._name, Name):
             self._name = self._name._replace(directory=copies.nodes.directory(self._name.directory))
 
@@ -90,14 +136,21 @@ class OpenFile:
         """Up to `size` bytes from the current offset, which moves; b"" is the end."""
         raise Failure(Errno.EINVAL)
 
-    def unread(self, data: bytes) -> None:
-        """Take back what the last `read` gave, because the guest could not."""
+    def unread(self, data: bytes, kept: int) -> int:
+        """The guest could store only the first bytes that the last `read` gave: take back what it can.
+
+        How many bytes stay read.
+        """
+        return kept
+
+    def require_write(self, size: int) -> None:
+        """Fail as a write of so many bytes does before it looks at them."""
 
     def write(self, process: Process, data: bytes) -> int:
         """Write at the current offset, which moves; how many bytes were taken."""
         raise Failure(Errno.EINVAL)
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`."""
         raise Failure(Errno.ESPIPE)
 
@@ -109,21 +162,34 @@ class OpenFile:
         """Move the current offset and return it."""
         raise Failure(Errno.ESPIPE)
 
+    def tell(self) -> int:
+        """The current offset; 0 where there is none."""
+        return self.seek(0, abi.SEEK_CUR) if self.positioned else 0
+
     def truncate(self, process: Process, size: int) -> None:
         """Cut or extend the file."""
         raise Failure(Errno.EINVAL)
 
+    def allocate(self, process: Process, mode: int, offset: int, size: int) -> None:
+        """Change what is allocated in a range (fallocate)."""
+        raise Failure(Errno.ENODEV)
+
     def sync(self) -> None:
-        """Wait until the host has stored what was written."""
+        """Wait until the host has stored what was written. EINVAL for what is never stored."""
+        raise Failure(Errno.EINVAL)
 
     def available(self) -> int | None:
         """Bytes that can be read without waiting, or None if there is no such number (FIONREAD)."""
         return None
 
-    @property
-    def queue(self) -> WaitQueue | None:
-        """Where those wait that are told when `poll` changes; None if it never does."""
+    def unsent(self) -> int | None:
+        """Bytes of its buffer that unread messages take, or None if there is no such number (SIOCOUTQ)."""
         return None
+
+    @property
+    def refusal(self) -> Errno:
+        """What ioctl fails with for requests that the file does not know."""
+        return Errno.ENOTTY
 
     def poll(self, process: Process) -> int:
         """The POLL* events that hold now."""
@@ -134,7 +200,13 @@ class OpenFile:
 
 
 class SeekableFile(OpenFile):
-    """A file with an offset."""
+    """A file with an offset, of `largest` at most."""
+
+    largest: ClassVar[int] = MAX_OFFSET
+
+    @property
+    def positioned(self) -> bool:
+        return True
 
     def __init__(self, flags: int, name: Name | bytes, node: Node | None = None) -> None:
         super().__init__(flags, name, node)
@@ -145,15 +217,16 @@ class SeekableFile(OpenFile):
         return self.stat().size
 
     def available(self) -> int | None:
-        return max(0, self.size() - self.offset)
+        return self.stat().size - self.offset
 
     def read(self, process: Process, size: int) -> bytes:
-        data = self.pread(size, self.offset)
+        data = self.pread(process, size, self.offset)
         self.offset += len(data)
         return data
 
-    def unread(self, data: bytes) -> None:
-        self.offset -= len(data)
+    def unread(self, data: bytes, kept: int) -> int:
+        self.offset -= len(data) - kept
+        return kept
 
     def write(self, process: Process, data: bytes) -> int:
         written = self.pwrite(process, data, self.offset)
@@ -161,7 +234,7 @@ class SeekableFile(OpenFile):
         return written
 
     def seek(self, offset: int, whence: int) -> int:
-        size = self.size() if whence >= abi.SEEK_END else 0
+        size = self.size() if whence == abi.SEEK_END else 0
         match whence:
             case abi.SEEK_SET:
                 new = offset
@@ -170,82 +243,17 @@ class SeekableFile(OpenFile):
             case abi.SEEK_END:
                 new = size + offset
             case abi.SEEK_DATA | abi.SEEK_HOLE:
-                if not 0 <= offset < size:
-                    raise Failure(Errno.ENXIO)
-                new = offset if whence == abi.SEEK_DATA else size
+                new = self.seek_content(offset, whence)
             case _:
                 raise Failure(Errno.EINVAL)
-        if not 0 <= new <= _MAX_OFFSET:
+        if not 0 <= new <= self.largest:
             raise Failure(Errno.EINVAL)
         self.offset = new
         return new
 
-
-class GuestFile(SeekableFile):
-    """A regular file of a read-only tree or of the overlay."""
-
-    node: File
-
-    def __init__(self, flags: int, name: Name | bytes, node: File) -> None:
-        super().__init__(flags, name, node)
-        # While a file is open, its handle is, so that the file can be read even if the host removes its name.
-        self._handle = node.handle()
-
-    def pread(self, size: int, offset: int) -> bytes:
-        return self.node.read(size, offset)
-
-    def pwrite(self, process: Process, data: bytes, offset: int) -> int:
-        if self.flags & abi.O_APPEND:
-            offset = self.node.stat().size
-        return self.node.write(data, offset, process.files.budget, process.files.now)
-
-    def truncate(self, process: Process, size: int) -> None:
-        self.node.truncate(size, process.files.budget, process.files.now)
-
-
-class HostFile(SeekableFile):
-    """A regular file of a writable tree: everything goes to the host."""
-
-    node: File
-
-    def __init__(self, flags: int, name: Name | bytes, node: File, handle: Handle) -> None:
-        super().__init__(flags, name, node)
-        self._handle = handle
-
-    def target(self) -> Node:
-        self.node.keep(self._handle)
-        return self.node
-
-    def stat(self) -> Stat:
-        return Stat.of_host(os.fstat(self._handle.fd))
-
-    def pread(self, size: int, offset: int) -> bytes:
-        return os.pread(self._handle.fd, size, offset)
-
-    def pwrite(self, process: Process, data: bytes, offset: int) -> int:
-        # the host appends, so that no other writer of the file comes between its size and the write
-        flags = os.RWF_APPEND if self.flags & abi.O_APPEND else 0
-        return os.pwritev(self._handle.fd, [data], offset, flags)
-
-    def truncate(self, process: Process, size: int) -> None:
-        os.ftruncate(self._handle.fd, size)
-
-    def sync(self) -> None:
-        os.fsync(self._handle.fd)
-
-
-class BytesFile(SeekableFile):
-    """A file of /proc, as it was when it was opened."""
-
-    def __init__(self, flags: int, name: Name | bytes, node: Node, data: bytes) -> None:
-        super().__init__(flags, name, node)
-        self._data = data
-
-    def size(self) -> int:
-        return len(self._data)
-
-    def pread(self, size: int, offset: int) -> bytes:
-        return self._data[offset : offset + size]
+    def seek_content(self, offset: int, whence: int) -> int:
+        """Where data or a hole is next (SEEK_DATA, SEEK_HOLE)."""
+        raise Failure(Errno.EINVAL)
 
 
 class DirectoryFile(OpenFile):
@@ -258,51 +266,89 @@ class DirectoryFile(OpenFile):
         self._entries: list[tuple[bytes, int, int]] | None = None
         self._position = 0
 
+    @property
+    def positioned(self) -> bool:
+        return True
+
+    @property
+    def gives_pages(self) -> bool:
+        return False
+
     def read(self, process: Process, size: int) -> bytes:
         raise Failure(Errno.EISDIR)
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         raise Failure(Errno.EISDIR)
 
     def seek(self, offset: int, whence: int) -> int:
         if whence == abi.SEEK_CUR:
             offset += self._position
-        if whence not in (abi.SEEK_SET, abi.SEEK_CUR) or not 0 <= offset <= _MAX_OFFSET:
+        elif whence == abi.SEEK_END:
+            offset += MAX_OFFSET  # as on ext4, where the offset is a hash of the name
+        elif whence in (abi.SEEK_DATA, abi.SEEK_HOLE):
+            size = self.node.stat().size
+            if not 0 <= offset < size:
+                raise Failure(Errno.ENXIO)
+            offset = offset if whence == abi.SEEK_DATA else size
+        if not 0 <= offset <= MAX_OFFSET:
             raise Failure(Errno.EINVAL)
         self._position = offset
         if offset == 0:
             self._entries = None
         return offset
 
-    def list(self, process: Process, room: int) -> bytes:
-        """The next entries as linux_dirent64 records, at most `room` bytes; b"" is the end.
+    def sync(self) -> None:
+        pass
 
-        EINVAL if the next one does not fit.
+    def list(self, process: Process, room: int) -> tuple[bytes, int]:
+        """The next entries as linux_dirent64 records, at most `room` bytes, and the offset after them.
+
+        b"" is the end. EINVAL if the next one does not fit.
         """
+        if self.node.dead:
+            raise Failure(Errno.ENOENT)
         if self._entries is None:
-            if self.node.dead:
-                raise Failure(Errno.ENOENT)
             own, up = self.node.stat(), self.node.parent.stat()
             self._entries = [(b".", own.ino, 4), (b"..", up.ino, 4)]
             self._entries += [
                 (name, entry.ino, entry.kind) for name, entry in self.node.names(process).items()
             ]
-        records = b""
-        for name, ino, kind in self._entries[self._position :]:
-            record = dirent(ino, self._position + 1, kind, name)
+        records, position = b"", self._position
+        for name, ino, kind in self._entries[position:]:
+            record = dirent(ino, position + 1, kind, name)
             if len(records) + len(record) > room:
                 if not records:
                     raise Failure(Errno.EINVAL)
                 break
             records += record
-            self._position += 1
-        return records
+            position += 1
+        return records, position
 
 
 class DeviceFile(OpenFile):
     """A character device of /dev."""
 
     node: Device
+
+    @property
+    def positioned(self) -> bool:
+        return True
+
+    @property
+    def by_piece(self) -> bool:
+        return self.node.kind == "full"
+
+    @property
+    def discards(self) -> bool:
+        return self.node.kind != "random"
+
+    @property
+    def gives_pages(self) -> bool:
+        return self.node.kind != "null"
+
+    @property
+    def takes_pages(self) -> bool:
+        return self.node.kind != "full"
 
     def read(self, process: Process, size: int) -> bytes:
         match self.node.kind:
@@ -318,8 +364,8 @@ class DeviceFile(OpenFile):
             raise Failure(Errno.ENOSPC)
         return len(data)
 
-    def pread(self, size: int, offset: int) -> bytes:
-        return bytes(size) if self.node.kind in ("zero", "full") else b""
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
+        return self.read(process, size)
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:
         return self.write(process, data)

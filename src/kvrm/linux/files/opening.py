@@ -9,9 +9,12 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import names
 from kvrm.linux.files.mounts import mount_of
-from kvrm.linux.files.nodes import Device, Directory, File, Node, Symlink, Virtual
-from kvrm.linux.files.open_file import BytesFile, DeviceFile, DirectoryFile, GuestFile, HostFile, OpenFile
+from kvrm.linux.files.nodes import Device, Directory, File, Node, Special, Symlink
+from kvrm.linux.files.open_file import DeviceFile, DirectoryFile, OpenFile
 from kvrm.linux.files.paths import Found, Name, resolve
+from kvrm.linux.files.pipes import Fifo, open_fifo
+from kvrm.linux.files.regular import GuestFile, HostFile
+from kvrm.linux.files.virtual import Virtual
 from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:
@@ -90,11 +93,15 @@ def open_node(process: Process, node: Node, flags: int, name: Name | bytes) -> O
             return DirectoryFile(kept, name, node)
         case File():
             return _open_file(process, node, kept, name, truncate)
-        case Virtual() if access == abi.O_RDONLY:
-            return BytesFile(kept, name, node, node.generate(process))
+        case Virtual():
+            return node.open(process, kept, name)
         case Device() if node.kind != "tty":
             return DeviceFile(kept, name, node)
         case Device():
+            raise Failure(Errno.ENXIO)
+        case Fifo():
+            return open_fifo(process, node, kept, name, named=isinstance(name, Name))
+        case Special() if node.where is None:  # a socket, or what a rename left
             raise Failure(Errno.ENXIO)
         case _:
             raise Failure(Errno.EACCES)
@@ -139,7 +146,7 @@ def _unnamed(process: Process, directory: Node, flags: int, mode: int) -> OpenFi
         assert directory.where is not None
         where = directory.where
         handle = where.tree.create_unnamed(where.parts, flags & (abi.O_ACCMODE | abi.O_EXCL), mode & 0o7777)
-        host_node = File(None, where)
+        host_node = File(None, where.child(b"#"))  # no name that anything has: only its handle leads there
         name = directory.path().rstrip(b"/") + b"/#%d (deleted)" % os.fstat(handle.fd).st_ino
         return HostFile(_kept(flags), name, host_node, handle)
     node = process.files.unnamed_file(mode, mount_of(directory.stat().dev))
@@ -149,7 +156,9 @@ def _unnamed(process: Process, directory: Node, flags: int, mode: int) -> OpenFi
 
 
 def _kept(flags: int) -> int:
-    return flags & ~(abi.O_CREAT | abi.O_EXCL | abi.O_NOCTTY | abi.O_TRUNC | abi.O_CLOEXEC)
+    """What F_GETFL says. Linux opens every file as a large one, but not those that only name a file."""
+    large = 0 if flags & abi.O_PATH else abi.O_LARGEFILE
+    return large | flags & ~(abi.O_CREAT | abi.O_EXCL | abi.O_NOCTTY | abi.O_TRUNC | abi.O_CLOEXEC)
 
 
 def _name(found: Found) -> Name | bytes:

@@ -1,4 +1,4 @@
-"""Standard streams and pipes."""
+"""Standard streams."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ import os
 import select
 import stat
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from io import TextIOBase
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
+from kvrm.arguments import data as checked_data
 from kvrm.arguments import shown
 from kvrm.errors import UsageError
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.copying import FileCopies
+from kvrm.linux.files.mounts import PIPE
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
+from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat
 from kvrm.linux.outcome import Finish, Stopped
-from kvrm.linux.waiting import wait_for_ever
 from kvrm.streams import CLOSED, Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 OUTPUT_LIMIT: Final = 1 << 30
 """Most bytes that one stream captures."""
-_PIPE_DEVICE = 12
 _STREAM_INODE = 1
+_NAMES = ("stdin", "stdout", "stderr")
 
 
 def _pipe_stat(ino: int) -> Stat:
-    return Stat(_PIPE_DEVICE, ino, stat.S_IFIFO | 0o600, uid=os.getuid(), gid=os.getgid())
+    return Stat(PIPE.device, ino, stat.S_IFIFO | 0o600, uid=os.getuid(), gid=os.getgid())
 
 
 class BytesInput(OpenFile):
@@ -40,6 +43,7 @@ class BytesInput(OpenFile):
         super().__init__(abi.O_RDONLY, b"pipe:[1]")
         self._data = data
         self._offset = 0
+        self.queue = WaitQueue()
 
     def stat(self) -> Stat:
         return _pipe_stat(_STREAM_INODE)
@@ -49,8 +53,9 @@ class BytesInput(OpenFile):
         self._offset += len(data)
         return data
 
-    def unread(self, data: bytes) -> None:
-        self._offset -= len(data)
+    def unread(self, data: bytes, kept: int) -> int:
+        self._offset -= len(data) - kept
+        return kept
 
     def refill(self, data: bytes) -> None:
         """Replace what was not read yet by `data`."""
@@ -72,6 +77,7 @@ class Capture(OpenFile):
     def __init__(self, number: int) -> None:
         super().__init__(abi.O_WRONLY, b"pipe:[%d]" % (_STREAM_INODE + number))
         self.number = number
+        self.queue = WaitQueue()
 
     def stat(self) -> Stat:
         return _pipe_stat(_STREAM_INODE + self.number)
@@ -89,12 +95,17 @@ class Capture(OpenFile):
 
 
 class ObjectStream(OpenFile):
-    """A Python file object without a descriptor, such as io.BytesIO."""
+    """A Python file object without a descriptor, such as io.BytesIO.
+
+    Its OSErrors are the guest's. What else it raises, or gives that is not what was asked for, is a mistake
+    of the caller who passed it: a UsageError.
+    """
 
     def __init__(self, stream: BinaryIO, flags: int, number: int) -> None:
         super().__init__(flags, b"pipe:[%d]" % (_STREAM_INODE + number))
         self._stream = stream
         self._number = number
+        self.queue = WaitQueue()
 
     @property
     def waits(self) -> bool:
@@ -104,11 +115,27 @@ class ObjectStream(OpenFile):
         return _pipe_stat(_STREAM_INODE + self._number)
 
     def read(self, process: Process, size: int) -> bytes:
-        return self._stream.read(size) or b""
+        found = self._do(self._stream.read, size)
+        data = checked_data(f"what {self._stream_name} read", found or b"")
+        if len(data) > size:
+            raise UsageError(f"{self._stream_name} was asked for {size} bytes and gave {len(data)}")
+        return data
 
     def write(self, process: Process, data: bytes) -> int:
-        self._stream.write(data)
+        self._do(self._stream.write, data)
         return len(data)
+
+    @property
+    def _stream_name(self) -> str:
+        return _NAMES[self._number]
+
+    def _do(self, method: Callable[[_S], _T], argument: _S) -> _T:
+        try:
+            return method(argument)
+        except OSError:
+            raise
+        except Exception as error:
+            raise UsageError(f"{self._stream_name} raised {type(error).__name__}: {error}") from error
 
 
 class HostStream(SeekableFile):
@@ -121,10 +148,19 @@ class HostStream(SeekableFile):
         super().__init__(flags, b"/dev/fd/%d" % fd)
         # The caller may have kept no reference to the stream, and the descriptor would close with it.
         self._stream, self._fd = stream, fd
+        self.queue = WaitQueue() if self.waits else None
 
     @property
     def waits(self) -> bool:
         return not stat.S_ISREG(self.stat().mode)
+
+    @property
+    def positioned(self) -> bool:
+        try:
+            os.lseek(self._fd, 0, os.SEEK_CUR)
+        except OSError:
+            return False
+        return True
 
     def stat(self) -> Stat:
         return Stat.of_host(os.fstat(self._fd))
@@ -132,14 +168,15 @@ class HostStream(SeekableFile):
     def read(self, process: Process, size: int) -> bytes:
         return self._wait(select.POLLIN, lambda: os.read(self._fd, size))
 
-    def unread(self, data: bytes) -> None:
+    def unread(self, data: bytes, kept: int) -> int:
         if not self.waits:
-            os.lseek(self._fd, -len(data), os.SEEK_CUR)
+            os.lseek(self._fd, kept - len(data), os.SEEK_CUR)
+        return kept
 
     def write(self, process: Process, data: bytes) -> int:
         return self._wait(select.POLLOUT, lambda: os.write(self._fd, data))
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def pread(self, process: Process, size: int, offset: int) -> bytes:
         return os.pread(self._fd, size, offset)
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:
@@ -152,6 +189,9 @@ class HostStream(SeekableFile):
 
     def truncate(self, process: Process, size: int) -> None:
         os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fsync(self._fd)
 
     def available(self) -> int | None:
         status = self.stat()
@@ -168,84 +208,6 @@ class HostStream(SeekableFile):
                 poll = select.poll()
                 poll.register(self._fd, event)
                 poll.poll()
-
-
-class Pipe:
-    """The buffer of a pipe, and how many of its ends are open."""
-
-    def __init__(self, ino: int) -> None:
-        self.ino = ino
-        self.data = b""
-        self.readers = 1
-        self.writers = 1
-
-    def relink(self, copies: FileCopies) -> None:
-        """Nothing of it is shared with a copy."""
-
-
-class PipeEnd(OpenFile):
-    """One end of a pipe that this process made. No other process can fill or empty it."""
-
-    def __init__(self, pipe: Pipe, flags: int) -> None:
-        super().__init__(flags, b"pipe:[%d]" % pipe.ino)
-        self._pipe = pipe
-
-    def relink(self, copies: FileCopies) -> None:
-        super().relink(copies)
-        self._pipe = copies.of(self._pipe)
-
-    @property
-    def waits(self) -> bool:
-        return True
-
-    def stat(self) -> Stat:
-        return _pipe_stat(self._pipe.ino)
-
-    def read(self, process: Process, size: int) -> bytes:
-        pipe = self._pipe
-        if not pipe.data and pipe.writers and size:
-            if self.flags & abi.O_NONBLOCK:
-                raise Failure(Errno.EAGAIN)
-            wait_for_ever(process, "it reads from an empty pipe that no other process can write to")
-        data, pipe.data = pipe.data[:size], pipe.data[size:]
-        return data
-
-    def unread(self, data: bytes) -> None:
-        self._pipe.data = data + self._pipe.data
-
-    def write(self, process: Process, data: bytes) -> int:
-        pipe = self._pipe
-        if not data:
-            return 0
-        if not pipe.readers:
-            raise BrokenPipeError(Errno.EPIPE, "no reader")
-        room = abi.PIPE_SIZE - len(pipe.data)
-        if room < min(len(data), 4096) or not room:
-            if self.flags & abi.O_NONBLOCK:
-                raise Failure(Errno.EAGAIN)
-            wait_for_ever(process, "it writes to a full pipe that no other process can read from")
-        if len(data) > room and not self.flags & abi.O_NONBLOCK:
-            wait_for_ever(
-                process, "it writes more to a pipe than fits, and no other process can read from it"
-            )
-        pipe.data += data[:room]
-        return min(room, len(data))
-
-    def available(self) -> int | None:
-        return len(self._pipe.data)
-
-    def poll(self, process: Process) -> int:
-        pipe = self._pipe
-        if self.writable:
-            room = len(pipe.data) < abi.PIPE_SIZE
-            return (abi.POLLOUT | abi.POLLWRNORM if room else 0) | (0 if pipe.readers else abi.POLLERR)
-        return (abi.POLLIN | abi.POLLRDNORM if pipe.data else 0) | (0 if pipe.writers else abi.POLLHUP)
-
-    def closed(self, process: Process) -> None:
-        if self.writable:
-            self._pipe.writers -= 1
-        else:
-            self._pipe.readers -= 1
 
 
 def input_stream(source: bytes | BinaryIO | Closed | None) -> OpenFile | None:
@@ -266,14 +228,21 @@ def output_stream(sink: BinaryIO | Closed | None, number: int) -> OpenFile | Non
     return _stream(sink, abi.O_WRONLY, number)
 
 
-def _stream(stream: BinaryIO, flags: int, number: int) -> OpenFile:
-    name, method = ("stdin", "read") if flags == abi.O_RDONLY else (("stdout", "stderr")[number - 1], "write")
-    if not hasattr(stream, method):
-        kinds = "bytes, a binary file" if method == "read" else "a binary file"
+def _stream(stream: Any, flags: int, number: int) -> OpenFile:
+    name, reads = _NAMES[number], flags == abi.O_RDONLY
+    if not hasattr(stream, "read" if reads else "write"):
+        kinds = "bytes, a binary file" if reads else "a binary file"
         raise UsageError(f"{name} is {shown(stream)}; it takes {kinds}, kvrm.CLOSED or None")
+    if getattr(stream, "closed", False):
+        raise UsageError(f"{name} is a closed file; kvrm.CLOSED is what gives the guest none")
+    able = getattr(stream, "readable" if reads else "writable", None)
+    if able is not None and not able():
+        raise UsageError(f"{name} is a file that is not open for {'reading' if reads else 'writing'}")
     try:
         fd = stream.fileno()
     except (AttributeError, OSError):
+        if isinstance(stream, TextIOBase):
+            raise UsageError(f"{name} is a text stream, {shown(stream)}; it takes a binary one") from None
         return ObjectStream(stream, flags, number)
     if flags == abi.O_WRONLY:
         stream.flush()

@@ -17,9 +17,10 @@ import numpy as np
 from kvrm.errors import UsageError
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Failure
-from kvrm.linux.files.open_file import Descriptor, GuestFile, OpenFile
-from kvrm.linux.files.opening import open_path
+from kvrm.linux.files.open_file import Descriptor, OpenFile
+from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
+from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.mapped import Mapped
 from kvrm.linux.process import Process
 from kvrm.linux.space import find_room, page_up, readable
@@ -133,9 +134,11 @@ class KnownFiles:
     def put_back(self, process: Process, before: dict[int, int], words: Words) -> None:
         """Give a process the descriptors that a lane has; the files that it began with are in it."""
         files = {number: file for file, number in numbered(process).items()}
-        for fd in range(DESCRIPTORS):
-            process.descriptors.pop(fd, None)
         referred = words[Word.DESCRIPTOR : Word.OPENED].tolist()
+        for fd, word in enumerate(referred):
+            descriptor = process.descriptors.pop(fd, None)
+            if descriptor is not None and word & _LOW != before[Word.DESCRIPTOR + fd] & _LOW:
+                process.unlock(descriptor.file)
         for number in {word & _LOW for word in referred} - {0}:
             word = int(words[Word.OPENED + number])
             if word != before[Word.OPENED + number]:
@@ -155,7 +158,7 @@ class KnownFiles:
         size, key = page_up(length), (nth, length, word, offset)
         mapped = Mapped(self._opened(process, word), offset, size)
         if key not in self._images:
-            self._images[key] = mapped.image()
+            self._images[key] = mapped.image(process)
         image, start = self._images[key], find_room(process, size)
         marks = Mark.SHARED if flags & abi.MAP_TYPE != abi.MAP_PRIVATE else Mark.NONE
         process.mapped[image] = mapped
@@ -209,9 +212,10 @@ def _known(process: Process, question: Question, room: int) -> Known:
     try:
         match ask:
             case Ask.INHERITED:
-                return _content(process.file(int(name)), room)
+                return _content(process, process.file(int(name)), room)
             case Ask.OPEN:
-                return _content(open_path(blind, blind.cwd, name, flags, 0), room)
+                check_flags(flags)
+                return _content(blind, open_path(blind, blind.cwd, name, flags, 0), room)
             case _:
                 node = resolve(blind, blind.cwd, name, follow=ask == Ask.STATUS).existing()
                 return Known(status=layout.stat(node.stat()))
@@ -221,11 +225,11 @@ def _known(process: Process, question: Question, room: int) -> Known:
         return FOR_THE_CPU
 
 
-def _content(file: OpenFile, room: int) -> Known:
+def _content(process: Process, file: OpenFile, room: int) -> Known:
     if not isinstance(file, GuestFile) or file.writable:
         return FOR_THE_CPU
     status = file.stat()
     if status.size > room:
         return FOR_THE_CPU
-    content = file.pread(status.size, 0)
+    content = file.pread(process, status.size, 0)
     return Known(0, layout.stat(status), content) if len(content) == status.size else FOR_THE_CPU

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
-from kvrm.machine.lanes_worker import Job
+from kvrm.machine.lanes_job import Job
 from kvrm.machine.texts import Texts
 from kvrm.memory import PAGE
 from kvrm.target.cuda.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word

@@ -15,7 +15,8 @@ from llvmlite import ir
 from kvrm.engine.emitter import I1, I8, I64, PTR, Emitter
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno
-from kvrm.memory import Prot
+from kvrm.linux.files.content import MAX_SIZE
+from kvrm.memory import VA_BITS, Prot
 from kvrm.target.cuda.abi import Param, Word, pointer
 from kvrm.target.cuda.layout import (
     ANSWER_WORDS,
@@ -126,6 +127,7 @@ def openat(c: Call) -> None:
     file = _lowest(c, e.not_(e.load(used, typ=I64)))
     fd = _refer(c, const(0), file, c.has(flags, abi.O_CLOEXEC))
     kept = e.and_(flags, const(~(abi.O_NOCTTY | abi.O_EXCL | abi.O_CLOEXEC)))
+    kept = e.or_(kept, const(abi.O_LARGEFILE))
     c.put(Word.OPENED, e.or_(number, e.shl(kept, const(32))), file)
     c.put(Word.OFFSET, const(0), file)
     c.ret(fd)
@@ -141,10 +143,10 @@ def dup(c: Call) -> None:
 def dup3(c: Call) -> None:
     """Make a descriptor one of another's open file."""
     e, old, new, flags = c.e, c.x(0, "i"), c.x(1, "i"), c.x(2, "u")
-    c.stream(old)
     c.fail_if(e.or_(c.has(flags, ~abi.O_CLOEXEC), c.equal(old, new)), Errno.EINVAL)
     c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
     c.refuse_unless(c.below(new, DESCRIPTORS))
+    c.stream(old)
     c.refuse_if(c.equal(c.kind(new), Stream.OTHER))
     _set(c, new, c.open_file(old), c.has(flags, abi.O_CLOEXEC))
     c.ret(new)
@@ -199,8 +201,8 @@ def readv(c: Call) -> None:
 def pread64(c: Call) -> None:
     """Read from a file at an offset."""
     e, fd, offset = c.e, c.x(0, "i"), c.x(3)
-    c.refuse_unless(c.equal(c.stream(fd), Stream.FILE))
     c.fail_if(c.has(offset, 1 << 63), Errno.EINVAL)
+    c.refuse_unless(c.equal(c.stream(fd), Stream.FILE))
     start, end = _rest(c, c.open_file(fd), offset)
     at = c.local(1)
     e.store(start, at)
@@ -258,6 +260,8 @@ def mappable(
 def _take(c: Call, at: ir.Value, end: ir.Value, address: ir.Value, size: ir.Value) -> None:
     """Read into one buffer."""
     e, source = c.e, c.e.load(at, typ=I64)
+    c.refuse_unless(e.and_(c.below(address, 1 << VA_BITS), c.below(size, 1 << VA_BITS)))
+    c.refuse_if(c.below(const(1 << VA_BITS), e.add(address, size)))
     left = e.sub(end, source)
     count = e.select(c.below(left, size), left, size)
     c.require_writable(address, count)
@@ -276,7 +280,7 @@ def lseek(c: Call) -> None:
     size, current = e.load_at(answer, 8 * Answer.SIZE, I64), c.get(Word.OFFSET, file)
     base = e.select(c.equal(whence, abi.SEEK_CUR), current, const(0))
     new = e.add(e.select(c.equal(whence, abi.SEEK_END), size, base), offset)
-    c.fail_if(c.has(new, 1 << 63), Errno.EINVAL)
+    c.fail_if(c.below(const(MAX_SIZE), new), Errno.EINVAL)
     c.put(Word.OFFSET, new, file)
     c.ret(new)
 
@@ -321,11 +325,12 @@ def _append(c: Call, which: ir.Value, at: ir.Value, address: ir.Value, size: ir.
 def sendfile(c: Call) -> None:
     """Copy from a file to a stream. Standard input is no file with offsets."""
     e, fd, count = c.e, c.x(1, "i"), c.x(3)
+    c.refuse_unless(c.equal(c.x(2), 0))
+    c.refuse_if(c.has(count, 1 << 63))
     kind = c.stream(fd)
     with _writing(c, c.x(0, "i")) as (which, at):
         c.fail_if(e.not_(c.below(kind, Stream.STDOUT)), Errno.EBADF)
         c.fail_if(c.equal(kind, Stream.INPUT), Errno.EINVAL)
-        c.refuse_unless(c.equal(c.x(2), 0))
         file = c.open_file(fd)
         offset = c.get(Word.OFFSET, file)
         start, end = _rest(c, file, offset)
@@ -402,7 +407,7 @@ def fcntl(c: Call) -> None:
     _, flags = _opened(c, file)
     c.ret_if(c.equal(command, abi.F_GETFD), e.lshr(c.get(Word.DESCRIPTOR, fd), const(32)))
     status = e.select(c.equal(kind, Stream.FILE), flags, c.fixed(FLAGS, file))
-    c.ret_if(c.equal(command, abi.F_GETFL), e.or_(status, const(abi.O_LARGEFILE)))
+    c.ret_if(c.equal(command, abi.F_GETFL), status)
     with e.if_then(c.equal(command, abi.F_SETFD)):
         _set(c, fd, file, c.has(argument, abi.FD_CLOEXEC))
         c.ret(0)

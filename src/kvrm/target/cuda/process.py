@@ -27,7 +27,7 @@ from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_inputs import Words
-from kvrm.machine.lanes_worker import Job
+from kvrm.machine.lanes_job import Job
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, VA_BITS, Mark, Memory
 from kvrm.target.cuda.abi import Word
@@ -311,5 +311,5 @@ def _rest_of_input(process: Process) -> bytes:
     if source is None:
         return b""
     data = source.read(process, source.available() or 0)
-    source.unread(data)
+    source.unread(data, 0)
     return data

@@ -19,8 +19,9 @@ from kvrm.machine import state as layout
 from kvrm.machine.engines import SKIPPING, named
 from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
+from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.lanes_worker import Job, Kept, LaneMemory
+from kvrm.machine.lanes_worker import LaneMemory
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGBUS, SIGSEGV
@@ -58,7 +59,7 @@ Here = npt.NDArray[np.bool_] | None
 AWAY = Reason.UNTRANSLATED
 """In the state of a lane that has gone to the CPU."""
 LEAVES = NOT_RUN - 1
-"""In place of a stop's code: the CPU is to go on with the lane."""
+"""Instead of a stop's code: the CPU is to go on with the lane."""
 
 
 class CudaLanes(Lanes):
@@ -123,7 +124,7 @@ class CudaLanes(Lanes):
         self._slices = Slices(SLICE_SECONDS)
 
     def _new_sites(self) -> Skip | None:
-        """Who has loops skipped from now on, if somebody has; the function for the kernel."""
+        """What has loops skipped from now on, if a policy asks for it; the function for the kernel."""
         if self._sites is not None:
             self._sites.end()
         self._sites, proposer = None, self._machine.policies.get("loops")
@@ -195,7 +196,7 @@ class CudaLanes(Lanes):
             if self._sites is not None and left and going:
                 self._sites.look(self._device.where())
         leaving, spent = self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
-        self.left_device = self._going = len(job.kept) + len(leaving)
+        self.left_device = self._going = len(job.kept) + len(job.again) + len(leaving)
         self._go_on_elsewhere(job, leaving, spent, plan.budget)
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
@@ -213,6 +214,18 @@ class CudaLanes(Lanes):
             for region in job.snapshot.memory.regions
         )
 
+    def _release(self, job: Job) -> None:
+        """Those that are on the device just go on there."""
+        super()._release(job)
+        if self._of is job and job.again:
+            device().use()
+            lanes = np.array(sorted(job.again))
+            there = lanes[self._device.reasons()[lanes] == Reason.BREAKPOINT]
+            self._device.set_reason(there, Reason.BUDGET)
+            self._stops[there] = Stop.BUDGET.code
+            job.again.difference_update(there.tolist())
+            self._released -= len(there)
+
     # -- results ---------------------------------------------------------------------------------------------
     def _harvest(self, job: Job, unfinished: Stop) -> tuple[Numbers, Words]:
         """Fetch what lanes hold, and how they stopped, all of them at once.
@@ -225,7 +238,7 @@ class CudaLanes(Lanes):
         here = ~away if away.any() else None
         codes = _stops_by_reason(unfinished, program)
         leaving = np.flatnonzero(codes[reasons] == LEAVES)
-        before = out.retired[leaving]
+        before = out.retired.copy()
         retired, pcs = _room(out.retired, here is None), _room(out.pc, here is None)
         lanes.outcome(retired, pcs)
         retired -= np.uint64(job.snapshot.retired)
@@ -233,7 +246,7 @@ class CudaLanes(Lanes):
         calls = leaving[reasons[leaving] == Reason.SVC]
         retired[calls] -= np.uint64(1)
         pcs[calls] -= np.uint64(4)
-        self._stop_at_breakpoints(out, reasons, pcs)
+        self._stop_at_breakpoints((out.stop != Stop.FAULT.code) & (retired != before), reasons, pcs)
         stops = codes[reasons]
         stops[leaving] = unfinished.code
         out.stop = merged(here, stops, out.stop)
@@ -242,12 +255,15 @@ class CudaLanes(Lanes):
         self._fetch_endings(out, reasons)
         self._fetch_kept(out, here)
         self._fetch_streams(job, here, bool(len(leaving)))
-        return leaving, out.retired[leaving] - before
+        return leaving, (out.retired - before)[leaving]
 
-    def _stop_at_breakpoints(self, out: Outputs, reasons: Bytes, pcs: Words) -> None:
-        """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted."""
-        new = (reasons == FAULT) & (out.stop != Stop.FAULT.code)
-        if new.any() and (new := new & np.isin(pcs, [*self.breakpoints])).any():
+    def _stop_at_breakpoints(self, moved: npt.NDArray[np.bool_], reasons: Bytes, pcs: Words) -> None:
+        """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted.
+
+        Those that have not `moved` in this run began it there, so that they pass the breakpoint over.
+        """
+        new = (reasons == FAULT) & moved
+        if new.any() and (new := new & np.isin(pcs, np.array([*self.breakpoints], np.uint64))).any():
             at = np.flatnonzero(new)
             at = at[self._device.get(layout.KIND)[at] & np.uint64(AccessKind.FETCH) != 0]
             self._device.set_reason(at, Reason.BREAKPOINT)
@@ -294,7 +310,10 @@ class CudaLanes(Lanes):
 
     def _go_on_elsewhere(self, job: Job, leaving: Numbers, spent: Words, budget: int) -> None:
         """Have the CPU go on with lanes that left in earlier runs, then with those that leave now."""
-        self._pass_kept(job, sorted(job.kept), budget)
+        if not (job.kept or job.again or len(leaving)):
+            return
+        job = self._on_host(job)
+        self._pass_kept(job, sorted(job.kept.keys() | job.again), budget)
         spent_by = dict(zip(leaving.tolist(), spent.tolist(), strict=True))
         for batch in batches(self._device, self._process, leaving) if spent_by else ():
             if self._cancel.value:

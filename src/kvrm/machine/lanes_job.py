@@ -1,0 +1,57 @@
+"""What lanes are given, and what is kept of those that can go on: for workers of any thread and target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import c_uint64
+from dataclasses import dataclass
+from typing import Any
+
+from kvrm.machine.lanes_inputs import Words
+from kvrm.machine.lanes_results import Outputs
+from kvrm.machine.result import Result
+from kvrm.machine.snapshots import MachineSnapshot
+from kvrm.machine.texts import Texts
+from kvrm.memory import Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What lanes were given when they began, and what they have brought so far; workers share it.
+
+    `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
+    start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
+    program has ended before, and every lane with it; no instruction is run. `again`: lanes that were at a
+    breakpoint that is no more, and go on from there.
+    """
+
+    snapshot: MachineSnapshot
+    registers: list[tuple[Words, int, int, int]]
+    memory: list[tuple[int, Any]]
+    stdin: Texts | None
+    args: list[Sequence[str | bytes]] | None
+    starts: set[int]
+    readable: bool
+    outputs: Outputs
+    ended: Result | None
+    kept: dict[int, Kept]
+    again: set[int]
+    cancel: c_uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A lane that can go on: what differs from the snapshot.
+
+    `spent` are the instructions that it has run of the present pass already, somewhere else. `shared`: some
+    of its changes may be pages that only earlier lanes wrote. `arrived`: it has just branched to where it is,
+    so that a breakpoint there is not passed over.
+    """
+
+    state: tuple[bytes, int]
+    changes: Changes
+    process: Any
+    retired: int
+    spent: int = 0
+    shared: bool = False
+    arrived: bool = False
