@@ -92,7 +92,7 @@ def _signal_message(signal: int) -> str:
 def message_of(stop: Stop, pc: int, exit_code: int, signal: int, fault: Fault | None) -> str:
     """The message of a Result with these fields, as far as they tell what it says."""
     if fault is not None:
-        bus_error = "the address or SP is not aligned, or past the end of the mapped file"
+        bus_error = "not aligned, or past the end of the mapped file"
         return _fault_message(fault, pc, bus_error if signal == SIGBUS else _why_refused(fault.mapped))
     known = {end["stop"]: str(end["message"]) for end in (BUDGET, CANCELLED, OUT_OF_MEMORY)} | {
         Stop.EXIT: _exit_message(exit_code),
