@@ -38,6 +38,7 @@ MSGHDR: Final = struct.Struct("<QixxxxQQQQixxxx")
 CMSGHDR: Final = struct.Struct("<Qii")
 POLLFD: Final = struct.Struct("<ihh")
 EPOLL_EVENT: Final = struct.Struct("<I4xQ")
+INOTIFY_EVENT: Final = struct.Struct("<iIII")
 SIGSET_ARGUMENT: Final = struct.Struct("<QQ")
 HALFWORD: Final = struct.Struct("<h")
 WORD: Final = struct.Struct("<I")
@@ -45,6 +46,9 @@ INT: Final = struct.Struct("<i")
 TIMEX: Final = struct.Struct("<I4x 4q i4x 3q 2q q 2q i4x 5q i 44x")
 DOUBLEWORD: Final = struct.Struct("<Q")
 FLOCK: Final = struct.Struct("<hhxxxxqqixxxx")
+
+FileId = tuple[int, int]
+"""Which file it is, whatever its name: device and inode."""
 
 
 class Stat(NamedTuple):
@@ -63,6 +67,11 @@ class Stat(NamedTuple):
     atime: int = 0
     mtime: int = 0
     ctime: int = 0
+
+    @property
+    def identity(self) -> FileId:
+        """Which file it is."""
+        return self.dev, self.ino
 
     @classmethod
     def of_host(cls, st: os.stat_result) -> Stat:

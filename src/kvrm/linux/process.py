@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
@@ -24,14 +24,15 @@ from kvrm.linux.calls.seccomp import Seccomp, refused
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.locks import FileId, Ranges, file_of
+from kvrm.linux.files.locks import Ranges
 from kvrm.linux.files.mqueue import QueueNames
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.socket_names import BoundSockets
 from kvrm.linux.files.streams import input_stream, output_stream
-from kvrm.linux.layout import BILLION, TIMESPEC, U64
+from kvrm.linux.files.watches import Watches
+from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
@@ -120,7 +121,7 @@ class Process:
         self.random = Random(seed)
         self.signals = Signals()
         self.timers, self.ipc, self.mqueues = Timers(), Ipc(), QueueNames()
-        self.sockets = BoundSockets()
+        self.sockets, self.watches = BoundSockets(), Watches()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
@@ -354,10 +355,16 @@ class Process:
         self.unlock(file)
         self.let_go(file)
 
+    @property
+    def open_files(self) -> Iterable[OpenFile]:
+        """Those that descriptors refer to, once each."""
+        return dict.fromkeys(descriptor.file for descriptor in self.descriptors.values())
+
     def let_go(self, file: OpenFile) -> None:
         """Close an open file, unless a descriptor or a message still refers to it."""
         if file.sent or any(other.file is file for other in self.descriptors.values()):
             return
+        self.watches.closed(self, file)
         file.closed(self)
         if file.queue is not None:
             file.queue.release(file)
@@ -365,7 +372,7 @@ class Process:
     def unlock(self, file: OpenFile) -> None:
         """Give up the process's locks of a file, as any close of it does."""
         if self.locked and not file.flags & abi.O_PATH:
-            self.locked.pop(file_of(file), None)
+            self.locked.pop(file.stat().identity, None)
 
     # Snapshots
 

@@ -22,7 +22,7 @@ _FIELDS: Final = (
     "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
-_LINKED: Final = ("timers", "signals", "ipc", "mqueues", "sockets")
+_LINKED: Final = ("timers", "signals", "ipc", "mqueues", "sockets", "watches")
 """What is copied together with the open files."""
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvrm.linux import abi
 from kvrm.linux.files.nodes import Node
-from kvrm.linux.files.paths import Found, Name, resolve, resolve_name
+from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.paths import Found, Name, name_of, resolve, resolve_name
 from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:
@@ -24,12 +25,27 @@ def name_at(process: Process, dirfd: int, pointer: int) -> Name:
     return resolve_name(process, process.base(dirfd, path), path)
 
 
-def node_at(process: Process, dirfd: int, pointer: int, flags: int, follow: bool) -> Node:
+class Target(NamedTuple):
+    """What a call is about, and what it is called."""
+
+    node: Node
+    called: Name | bytes
+
+
+def target_at(process: Process, dirfd: int, pointer: int, flags: int, follow: bool) -> Target:
     """What a path (or, with AT_EMPTY_PATH, a descriptor) means."""
     path = process.path(pointer)
     if path or not flags & abi.AT_EMPTY_PATH:
-        return found_at(process, dirfd, path, follow).existing()
-    return process.cwd if dirfd == abi.AT_FDCWD else process.any_file(dirfd).target()
+        found = found_at(process, dirfd, path, follow)
+        return Target(found.existing(), found.called)
+    if dirfd == abi.AT_FDCWD:
+        return Target(process.cwd, name_of(process.cwd))
+    return target_of(process.any_file(dirfd))
+
+
+def target_of(file: OpenFile) -> Target:
+    """What a descriptor means."""
+    return Target(file.target(), file.called)
 
 
 def status_at(process: Process, dirfd: int, pointer: int, flags: int) -> Stat:

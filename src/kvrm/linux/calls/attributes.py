@@ -6,7 +6,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.calls.at import found_at, node_at
+from kvrm.linux.calls.at import Target, found_at, target_at, target_of
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.nodes import Directory, Node, Symlink
 from kvrm.linux.layout import BILLION, TIMESPEC
@@ -15,29 +15,36 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _NOBODY: Final = 0xFFFFFFFF
+_TIMES: Final = {
+    (True, True): abi.IN_ATTRIB,
+    (True, False): abi.IN_ACCESS,
+    (False, True): abi.IN_MODIFY,
+}
+"""What is told when the time of access, that of modification, or both are set."""
 
 
 def fchmodat(process: Process, dirfd: int, path: int, mode: int) -> int:
     """Change permission bits."""
-    return _chmod(process, found_at(process, dirfd, process.path(path)).existing(), mode)
+    found = found_at(process, dirfd, process.path(path))
+    return _chmod(process, Target(found.existing(), found.called), mode)
 
 
 def fchmod(process: Process, fd: int, mode: int) -> int:
     """Change permission bits of an open file."""
-    return _chmod(process, process.file(fd).target(), mode)
+    return _chmod(process, target_of(process.file(fd)), mode)
 
 
 def fchownat(process: Process, dirfd: int, path: int, uid: int, gid: int, flags: int) -> int:
     """Change owner and group."""
     if flags & ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_EMPTY_PATH):
         raise Failure(Errno.EINVAL)
-    node = node_at(process, dirfd, path, flags, follow=not flags & abi.AT_SYMLINK_NOFOLLOW)
-    return _chown(process, node, uid, gid)
+    target = target_at(process, dirfd, path, flags, follow=not flags & abi.AT_SYMLINK_NOFOLLOW)
+    return _chown(process, target, uid, gid)
 
 
 def fchown(process: Process, fd: int, uid: int, gid: int) -> int:
     """Change owner and group of an open file."""
-    return _chown(process, process.file(fd).target(), uid, gid)
+    return _chown(process, target_of(process.file(fd)), uid, gid)
 
 
 def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -> int:
@@ -52,9 +59,10 @@ def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -
     if flags & ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_EMPTY_PATH) or (flags and not path):
         raise Failure(Errno.EINVAL)
     if path:
-        node = node_at(process, dirfd, path, flags, follow=not flags & abi.AT_SYMLINK_NOFOLLOW)
+        target = target_at(process, dirfd, path, flags, follow=not flags & abi.AT_SYMLINK_NOFOLLOW)
     else:
-        node = process.file(dirfd).target()
+        target = target_of(process.file(dirfd))
+    node = target.node
     if node.immutable:
         raise Failure(Errno.EPERM)
     status = node.stat()
@@ -69,6 +77,7 @@ def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -
         node.grip().utime(atime, mtime)
     else:
         node.change(now, atime=atime, mtime=mtime)
+    process.watches.changed(node, target.called, _TIMES[wanted[0] is not None, wanted[1] is not None])
     return 0
 
 
@@ -80,7 +89,8 @@ def _change(process: Process, node: Node) -> None:
         raise Failure(Errno.EPERM)
 
 
-def _chmod(process: Process, node: Node, mode: int) -> int:
+def _chmod(process: Process, target: Target, mode: int) -> int:
+    node = target.node
     _change(process, node)
     if isinstance(node, Symlink):
         raise Failure(Errno.EOPNOTSUPP)
@@ -88,10 +98,12 @@ def _chmod(process: Process, node: Node, mode: int) -> int:
         node.grip().chmod(mode)
     else:
         node.change(process.realtime, mode=stat.S_IFMT(node.stat().mode) | mode & 0o7777)
+    process.watches.changed(node, target.called, abi.IN_ATTRIB)
     return 0
 
 
-def _chown(process: Process, node: Node, uid: int, gid: int) -> int:
+def _chown(process: Process, target: Target, uid: int, gid: int) -> int:
+    node = target.node
     _change(process, node)
     status = node.stat()
     owner = status.uid if uid == _NOBODY else uid
@@ -103,6 +115,8 @@ def _chown(process: Process, node: Node, uid: int, gid: int) -> int:
         node.grip().chown(owner, group)
     else:
         node.change(process.realtime, uid=owner, gid=group)
+    if (uid, gid) != (_NOBODY, _NOBODY):
+        process.watches.changed(node, target.called, abi.IN_ATTRIB)
     return 0
 
 

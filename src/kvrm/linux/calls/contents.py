@@ -37,12 +37,15 @@ def truncate(process: Process, path: int, size: int) -> int:
     """Cut or extend a file."""
     if size < 0:
         raise Failure(Errno.EINVAL)
-    node = resolve(process, process.cwd, process.path(path)).existing()
+    found = resolve(process, process.cwd, process.path(path))
+    node = found.existing()
     if isinstance(node, Directory):
         raise Failure(Errno.EISDIR)
     if not isinstance(node, File):
         raise Failure(Errno.EINVAL)
-    open_node(process, node, abi.O_WRONLY, b"").truncate(process, size)
+    file = open_node(process, node, abi.O_WRONLY, found.called)
+    file.truncate(process, size)
+    process.watches.changed(file, file.called, abi.IN_MODIFY)
     return 0
 
 
@@ -54,6 +57,7 @@ def ftruncate(process: Process, fd: int, size: int) -> int:
     if not file.writable:
         raise Failure(Errno.EINVAL)
     file.truncate(process, size)
+    process.watches.changed(file, file.called, abi.IN_MODIFY)
     return 0
 
 
@@ -74,6 +78,7 @@ def fallocate(process: Process, fd: int, mode: int, offset: int, size: int) -> i
     if mount_of(status.dev) is not OVERLAY and mode not in _IN_MEMORY:
         raise Failure(Errno.EOPNOTSUPP)
     file.allocate(process, mode, offset, size)
+    process.watches.used(file, abi.IN_MODIFY)
     return 0
 
 
@@ -82,6 +87,7 @@ def getdents64(process: Process, fd: int, buffer: int, count: int) -> int:
     file = process.file(fd)
     if not isinstance(file, DirectoryFile):
         raise Failure(Errno.ENOTDIR)
+    process.watches.used(file, abi.IN_ACCESS)
     records, position = file.list(process, count)
     process.memory.write(buffer, records)
     file.seek(position, abi.SEEK_SET)

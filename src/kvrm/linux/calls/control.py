@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.locks import file_of, in_the_way, others, packed, range_at, with_range
+from kvrm.linux.files.locks import in_the_way, others, packed, range_at, with_range
 from kvrm.linux.files.nodes import File
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.pipes import PipeEnd
@@ -99,7 +99,7 @@ def _tell_lock(process: Process, file: OpenFile, pointer: int, of_description: b
     if found is None:
         process.memory.write(pointer, abi.F_UNLCK.to_bytes(2, "little"))
         return
-    of_process = of_description and found in process.locked.get(file_of(file), ())
+    of_process = of_description and found in process.locked.get(file.stat().identity, ())
     process.memory.write(pointer, packed(found, process.pid if of_process else -1))
 
 
@@ -118,7 +118,7 @@ def _lock(process: Process, file: OpenFile, pointer: int, of_description: bool, 
     if of_description:
         file.locked = with_range(file.locked, wanted)
     else:
-        which = file_of(file)
+        which = file.stat().identity
         process.locked[which] = with_range(process.locked.get(which, ()), wanted)
 
 

@@ -6,7 +6,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.calls.at import name_at, node_at
+from kvrm.linux.calls.at import name_at, target_at
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import names
 
@@ -68,6 +68,6 @@ def linkat(process: Process, old_dirfd: int, old: int, new_dirfd: int, new: int,
     """Give a file another name."""
     if flags & ~(abi.AT_SYMLINK_FOLLOW | abi.AT_EMPTY_PATH):
         raise Failure(Errno.EINVAL)
-    node = node_at(process, old_dirfd, old, flags, follow=bool(flags & abi.AT_SYMLINK_FOLLOW))
-    names.link(process, node, name_at(process, new_dirfd, new))
+    target = target_at(process, old_dirfd, old, flags, follow=bool(flags & abi.AT_SYMLINK_FOLLOW))
+    names.link(process, target.node, name_at(process, new_dirfd, new))
     return 0

@@ -18,7 +18,6 @@ from kvrm.linux.calls.transfer import (
 )
 from kvrm.linux.delivery import send_own
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.locks import file_of
 from kvrm.linux.files.mounts import mount_of
 from kvrm.linux.files.open_file import MAX_OFFSET, OpenFile
 from kvrm.linux.files.pipes import Buffer, PipeEnd
@@ -57,7 +56,7 @@ def sendfile(process: Process, out_fd: int, in_fd: int, offset: int, count: int)
     else:
         done = _copy(process, source, start, sink, None, count)
     _put_offset(process, source, offset, start + done)
-    return done
+    return _told(process, source, sink, done)
 
 
 def copy_file_range(
@@ -81,14 +80,14 @@ def copy_file_range(
     if start + count > MAX_OFFSET or at + count > MAX_OFFSET:
         raise Failure(Errno.EOVERFLOW)
     count = min(count, max(0, status.size - start), abi.MAX_RW_COUNT)
-    if file_of(source) == file_of(sink) and start < at + count and at < start + count:
+    if source.stat().identity == sink.stat().identity and start < at + count and at < start + count:
         raise Failure(Errno.EINVAL)
     if not _one_mount(source, sink):
         raise Failure(Errno.EXDEV)
     done = _copy(process, source, start, sink, at, count)
     _put_offset(process, source, in_offset, start + done)
     _put_offset(process, sink, out_offset, at + done)
-    return done
+    return _told(process, source, sink, done)
 
 
 def splice(
@@ -107,9 +106,8 @@ def splice(
     if not source.readable or not sink.writable:
         raise Failure(Errno.EBADF)
     if from_pipe and to_pipe:
-        return _pipe_to_pipe(
-            process, source, sink, count, _nonblocking(source, sink, flags=flags), keep=False
-        )
+        nonblocking = _nonblocking(source, sink, flags=flags)
+        return _told(process, source, sink, _pipe_to_pipe(process, source, sink, count, nonblocking))
     if from_pipe:
         if at is not None and not sink.positioned:
             raise Failure(Errno.EINVAL)
@@ -120,7 +118,7 @@ def splice(
         _require_spliced(source, sink)
         done = _pipe_to_file(process, source, sink, at, count, _nonblocking(source, flags=flags))
         _put_offset(process, sink, out_offset, at + done)
-        return done
+        return _told(process, source, sink, done)
     if not to_pipe or (start is not None and not source.positioned):
         raise Failure(Errno.EINVAL)
     start = source.tell() if start is None else start
@@ -128,7 +126,7 @@ def splice(
     _require_spliced(source, sink)
     done = _file_to_pipe(process, source, start, sink, count, _nonblocking(sink, flags=flags))
     _put_offset(process, source, in_offset, start + done)
-    return done
+    return _told(process, source, sink, done)
 
 
 def tee(process: Process, in_fd: int, out_fd: int, count: int, flags: int) -> int:
@@ -142,7 +140,8 @@ def tee(process: Process, in_fd: int, out_fd: int, count: int, flags: int) -> in
         raise Failure(Errno.EBADF)
     if not (_is_pipe(source) and _is_pipe(sink)):
         raise Failure(Errno.EINVAL)
-    return _pipe_to_pipe(process, source, sink, count, _nonblocking(source, sink, flags=flags), keep=True)
+    nonblocking = _nonblocking(source, sink, flags=flags)
+    return _told(process, source, sink, _pipe_to_pipe(process, source, sink, count, nonblocking, keep=True))
 
 
 def vmsplice(process: Process, fd: int, vector: int, count: int, flags: int) -> int:
@@ -162,7 +161,17 @@ def vmsplice(process: Process, fd: int, vector: int, count: int, flags: int) -> 
     if not isinstance(file, PipeEnd):
         return from_guest(process, file, pieces)
     _require_room(process, file, _nonblocking(file, flags=flags))
-    return file.pipe.append(_pages_of(process, pieces, file.pipe.slots))
+    done = file.pipe.append(_pages_of(process, pieces, file.pipe.slots))
+    process.watches.used(file, abi.IN_MODIFY)
+    return done
+
+
+def _told(process: Process, source: OpenFile, sink: OpenFile, done: int) -> int:
+    """So many bytes were moved: who watches the files is told."""
+    if done:
+        process.watches.used(source, abi.IN_ACCESS)
+        process.watches.used(sink, abi.IN_MODIFY)
+    return done
 
 
 # -- between two ---------------------------------------------------------------------------------------------
@@ -216,7 +225,7 @@ def _pipe_to_file(
 
 
 def _pipe_to_pipe(
-    process: Process, source: OpenFile, sink: OpenFile, count: int, nonblocking: bool, keep: bool
+    process: Process, source: OpenFile, sink: OpenFile, count: int, nonblocking: bool, keep: bool = False
 ) -> int:
     if isinstance(source, PipeEnd) and isinstance(sink, PipeEnd) and source.pipe is sink.pipe:
         raise Failure(Errno.EINVAL)

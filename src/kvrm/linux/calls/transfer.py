@@ -33,7 +33,8 @@ def read(process: Process, fd: int, buffer: int, count: int) -> int:
     """Read from the current offset."""
     file = readable(process, fd)
     done = into_guest(process, file, _one(buffer, count))
-    ahead = None if process.seccomp else process.ahead  # a filter sees each call
+    # a filter sees each call, and so does what watches the file
+    ahead = None if process.seccomp or process.watches else process.ahead
     if ahead is not None and 0 < done == count <= LARGEST_READ and isinstance(file, GuestFile):
         ahead.begin(process, fd, file)
     return done
@@ -163,6 +164,13 @@ def into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
 
     A file whose reads may wait is read once, whatever the number of buffers.
     """
+    done = _into_guest(process, file, pieces, offset)
+    if done:
+        process.watches.used(file, abi.IN_ACCESS)
+    return done
+
+
+def _into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | None) -> int:
     total, done = _total(pieces), 0
     while True:
         size = min(BLOCK, total - done)
@@ -188,6 +196,13 @@ def from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
 
     A pipe without readers sends SIGPIPE.
     """
+    done = _from_guest(process, file, pieces, offset)
+    if done:
+        process.watches.used(file, abi.IN_MODIFY)
+    return done
+
+
+def _from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | None) -> int:
     total, done = _total(pieces), 0
     while True:
         size = min(BLOCK, total - done)

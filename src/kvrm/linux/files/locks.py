@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 LAST: Final = (1 << 63) - 1
 """The last byte that a range can have, where the length 0 of a lock means."""
-FileId = tuple[int, int]
-"""Which file a lock is on: device and inode."""
 
 
 class Range(NamedTuple):
@@ -61,24 +59,18 @@ def with_range(held: Ranges, new: Range) -> Ranges:
     return tuple(joined)
 
 
-def file_of(file: OpenFile) -> FileId:
-    """Which file it is."""
-    status = file.stat()
-    return status.dev, status.ino
-
-
 def others(process: Process, file: OpenFile) -> Iterator[OpenFile]:
     """The other open files of the same file."""
-    which = file_of(file)
-    for other in dict.fromkeys(descriptor.file for descriptor in process.descriptors.values()):
-        if other is not file and not other.flags & abi.O_PATH and file_of(other) == which:
+    which = file.stat().identity
+    for other in process.open_files:
+        if other is not file and not other.flags & abi.O_PATH and other.stat().identity == which:
             yield other
 
 
 def in_the_way(process: Process, file: OpenFile, wanted: Range, of_description: bool) -> Range | None:
     """The first lock of another owner that bars a range for the process, or for an open file description."""
     held: list[Iterable[Range]] = [other.locked for other in others(process, file)]
-    held.append(process.locked.get(file_of(file), ()) if of_description else file.locked)
+    held.append(process.locked.get(file.stat().identity, ()) if of_description else file.locked)
     return min(
         (one for locks in held for one in locks if one.bars(wanted)), key=lambda one: one.start, default=None
     )

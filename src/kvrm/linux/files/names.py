@@ -33,6 +33,7 @@ def create(process: Process, name: Name, mode: int) -> File:
     if _mount(directory) is SHM:
         node.seals = abi.F_SEAL_SEAL  # files of tmpfs have seals, and take no others
     _put(process, name, node)
+    process.watches.made(name)
     return node
 
 
@@ -47,9 +48,10 @@ def mknod(process: Process, name: Name, mode: int) -> None:
             raise Failure(Errno.EPERM)
         where = location(name)
         where.tree.create(where.parts, os.O_RDONLY, mode & 0o7777)
-        return
-    meta = process.files.status(mode, _mount(directory))
-    _put(process, name, Fifo(meta) if stat.S_ISFIFO(mode) else Special(meta))
+    else:
+        meta = process.files.status(mode, _mount(directory))
+        _put(process, name, Fifo(meta) if stat.S_ISFIFO(mode) else Special(meta))
+    process.watches.made(name)
 
 
 def mkdir(process: Process, name: Name, mode: int) -> None:
@@ -59,10 +61,11 @@ def mkdir(process: Process, name: Name, mode: int) -> None:
         where = location(name)
         where.apply(os.mkdir)
         where.grip().chmod(mode)
-        return
-    meta = process.files.status(stat.S_IFDIR | mode & 0o7777, _mount(directory), nlink=2, size=4096)
-    _put(process, name, Directory(name.name, directory, meta))
-    directory.change(process.files.now, nlink=directory.own().nlink + 1)
+    else:
+        meta = process.files.status(stat.S_IFDIR | mode & 0o7777, _mount(directory), nlink=2, size=4096)
+        _put(process, name, Directory(name.name, directory, meta))
+        directory.change(process.files.now, nlink=directory.own().nlink + 1)
+    process.watches.made(name)
 
 
 def symlink(process: Process, name: Name, target: bytes) -> None:
@@ -72,9 +75,10 @@ def symlink(process: Process, name: Name, target: bytes) -> None:
         where = location(name)
         parent = where.parent()
         os.symlink(target, where.name, dir_fd=parent.fd)
-        return
-    meta = process.files.status(stat.S_IFLNK | 0o777, _mount(directory), size=len(target))
-    _put(process, name, Symlink(target, meta))
+    else:
+        meta = process.files.status(stat.S_IFLNK | 0o777, _mount(directory), size=len(target))
+        _put(process, name, Symlink(target, meta))
+    process.watches.made(name)
 
 
 def link(process: Process, node: Node, name: Name) -> None:
@@ -86,12 +90,13 @@ def link(process: Process, node: Node, name: Name) -> None:
         raise Failure(Errno.EPERM)
     if directory.on_host:
         _link_on_host(node, location(name))
-        return
-    links = node.own().nlink
-    if not links and not (isinstance(node, File) and node.linkable):
-        raise Failure(Errno.ENOENT)
-    _put(process, name, node)
-    node.change(process.files.now, nlink=links + 1)
+    else:
+        links = node.own().nlink
+        if not links and not (isinstance(node, File) and node.linkable):
+            raise Failure(Errno.ENOENT)
+        _put(process, name, node)
+        node.change(process.files.now, nlink=links + 1)
+    process.watches.made(name, linked=True)
 
 
 def unlink(process: Process, name: Name) -> None:
@@ -102,10 +107,12 @@ def unlink(process: Process, name: Name) -> None:
     if name.slash:
         raise Failure(Errno.EISDIR if isinstance(node, Directory) else Errno.ENOTDIR)
     _require_removable(process, name.directory, node, as_directory=False)
+    before = node.stat()
     if name.directory.on_host:
         location(name).apply(os.unlink)
     else:
         _drop(process, name, node)
+    process.watches.removed(process, name, before)
     _tell(process, (name, None))
 
 
@@ -115,15 +122,16 @@ def rmdir(process: Process, name: Name) -> None:
         raise Failure({b"..": Errno.ENOTEMPTY, b".": Errno.EINVAL}.get(name.name, Errno.EBUSY))
     node = name.lookup().existing()
     _require_removable(process, name.directory, node, as_directory=True)
+    before = node.stat()
     if name.directory.on_host:
         where = location(name)
-        last = node.stat()
         where.apply(os.rmdir)
         where.tree.forget()
         name.directory.cache.pop(name.name, None)
-        node.meta = last._replace(nlink=0, size=0)
+        node.meta = before._replace(nlink=0, size=0)
     else:
         _drop(process, name, node)
+    process.watches.removed(process, name, before)
     assert isinstance(node, Directory)
     node.dead = True
 
@@ -163,6 +171,8 @@ def rename(process: Process, old: Name, new: Name, flags: int) -> None:
         for moved in (node, there) if exchange else (node,):
             if isinstance(moved, Directory):
                 process.credentials.require(moved, abi.W_OK)
+    before = node.stat()
+    there_before = None if there is None else there.stat()
     if old.directory.on_host:
         if flags & abi.RENAME_WHITEOUT:
             raise Failure(Errno.EINVAL)
@@ -175,6 +185,9 @@ def rename(process: Process, old: Name, new: Name, flags: int) -> None:
         _rename(process, old, node, new, there)
         if flags & abi.RENAME_WHITEOUT:
             _put(process, old, Special(process.files.status(stat.S_IFCHR, _mount(old.directory))))
+    process.watches.moved(process, old, new, before, None if exchange else there_before)
+    if exchange and there_before:
+        process.watches.moved(process, new, old, there_before, None)
     if isinstance(there, Directory) and not exchange:
         there.dead = True
     _tell(process, (old, new), (new, old if exchange else None))
@@ -226,9 +239,9 @@ def _require_removable(process: Process, directory: Directory, node: Node, as_di
 
 def _tell(process: Process, *changes: tuple[Name, Name | None]) -> None:
     """Let open files know what they are called now, if they still are."""
-    for file in {descriptor.file for descriptor in process.descriptors.values()}:
+    for file in process.open_files:
         for old, new in changes:
-            if file.called(old):
+            if file.is_called(old):
                 file.rename(new)
                 break
 
@@ -236,8 +249,7 @@ def _tell(process: Process, *changes: tuple[Name, Name | None]) -> None:
 def _same_file(node: Node, other: Node) -> bool:
     if node is other:
         return True
-    a, b = node.stat(), other.stat()
-    return (a.dev, a.ino) == (b.dev, b.ino)
+    return node.stat().identity == other.stat().identity
 
 
 # -- on the host -----------------------------------------------------------------------------------------

@@ -262,6 +262,10 @@ class Symlink(Node):
         """The node that the link leads to without a path, or None if the text is to be resolved."""
         return None
 
+    def called(self, process: Process) -> Name | bytes:
+        """What that node is called."""
+        return self.text(process)
+
 
 class MagicLink(Symlink):
     """A link of /proc, which leads to an open file rather than to a path."""
@@ -269,11 +273,15 @@ class MagicLink(Symlink):
     __slots__ = ("_find",)
     immutable = True
 
-    def __init__(self, meta: Stat, find: Callable[[Process], tuple[bytes, Node]]) -> None:
+    def __init__(self, meta: Stat, find: Callable[[Process], tuple[Name | bytes, Node]]) -> None:
         super().__init__(b"", meta)
         self._find = find
 
     def text(self, process: Process) -> bytes:
+        called = self.called(process)
+        return called if isinstance(called, bytes) else called.path
+
+    def called(self, process: Process) -> Name | bytes:
         return self._find(process)[0]
 
     def target(self, process: Process) -> Node | None:
@@ -382,10 +390,6 @@ class Directory(Node):
             names.append(directory.name)
             directory = directory.parent
         return b"/" + b"/".join(reversed(names))
-
-    def shown(self) -> bytes:
-        """What links of /proc show."""
-        return self.path() + (b" (deleted)" if self.dead else b"")
 
     def within(self, other: Directory) -> bool:
         """Whether this is `other` or below it."""

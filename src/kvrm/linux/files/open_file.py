@@ -11,7 +11,7 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.locks import Ranges
 from kvrm.linux.files.nodes import Device, Directory, Node
-from kvrm.linux.files.paths import Name
+from kvrm.linux.files.paths import Name, name_of
 from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat, dirent
 
@@ -36,7 +36,7 @@ class OpenFile:
         self.node = node
         self.sent = 0
         self.queue: WaitQueue | None = None
-        self._name = name
+        self._called = name
         self.whole_lock = abi.F_UNLCK
         self.locked: Ranges = ()
         access = flags & (abi.O_ACCMODE | abi.O_PATH)
@@ -44,29 +44,33 @@ class OpenFile:
         self.writable = access in (abi.O_WRONLY, abi.O_RDWR)
 
     @property
+    def called(self) -> Name | bytes:
+        """The name that it was opened by, wherever that is now, or the text that stands for it."""
+        return name_of(self.node) if isinstance(self.node, Directory) else self._called
+
+    @property
     def path(self) -> bytes:
         """What /proc/self/fd shows."""
-        if isinstance(self.node, Directory):
-            return self.node.shown()
-        if isinstance(self._name, bytes):
-            return self._name
-        return self._name.directory.path().rstrip(b"/") + b"/" + self._name.name
+        called = self.called
+        return called if isinstance(called, bytes) else called.path
 
-    def called(self, name: Name) -> bool:
+    def is_called(self, name: Name) -> bool:
         """Whether it was opened by this name, and still has it."""
-        return isinstance(self._name, Name) and self._name[:2] == name[:2]
+        called = self.called
+        return isinstance(called, Name) and not called.removed and called[:2] == name[:2]
 
     def rename(self, name: Name | None) -> None:
         """It has another name now, or none."""
-        self._name = name or self.path + b" (deleted)"
+        if isinstance(self._called, Name):
+            self._called = name or self._called._replace(removed=True)
 
     @property
     def nodes(self) -> Iterator[Node]:
         """The nodes that it refers to."""
         if self.node is not None:
             yield self.node
-        if isinstance(self._name, Name):
-            yield self._name.directory
+        if isinstance(self._called, Name):
+            yield self._called.directory
 
     @property
     def by_piece(self) -> bool:
@@ -117,8 +121,8 @@ class OpenFile:
         """This is a shallow copy for a snapshot: part it from the original."""
         self.node = self.node and copies.nodes.of(self.node)
         self.queue = self.queue and copies.of(self.queue)
-        if isinstance(self._name, Name):
-            self._name = self._name._replace(directory=copies.nodes.directory(self._name.directory))
+        if isinstance(self._called, Name):
+            self._called = self._called._replace(directory=copies.nodes.directory(self._called.directory))
 
     def target(self) -> Node:
         """The node that calls on the descriptor change; EPERM if there is none."""

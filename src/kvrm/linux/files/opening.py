@@ -59,13 +59,19 @@ def open_path(process: Process, base: Directory, path: bytes, flags: int, mode: 
     follow = not (flags & abi.O_NOFOLLOW or exclusive)
     found = resolve(process, base, path, follow, create)
     if flags & abi.O_TMPFILE_ALONE:
-        return _unnamed(process, found.existing(), flags, mode)
-    if found.node is None and create:
-        return _create(process, found, flags, mode)
-    node = found.existing()
-    if exclusive:
+        file = _unnamed(process, found.existing(), flags, mode)
+    elif found.node is None and create:
+        file = _create(process, found, flags, mode)
+    elif exclusive and found.node is not None:
         raise Failure(Errno.EEXIST)
-    return open_node(process, node, flags, _name(found))
+    else:
+        file = open_node(process, found.existing(), flags, found.called)
+    watches = process.watches
+    if not flags & abi.O_PATH:
+        watches.used(file, abi.IN_OPEN)
+    if found.node is file.node and isinstance(file.node, File) and flags & abi.O_TRUNC:
+        watches.changed(file, file.called, abi.IN_MODIFY)
+    return file
 
 
 def open_node(process: Process, node: Node, flags: int, name: Name | bytes) -> OpenFile:
@@ -127,6 +133,7 @@ def _create(process: Process, found: Found, flags: int, mode: int) -> OpenFile:
     names.require_free(process, name)
     where = names.location(name)
     handle = where.tree.create(where.parts, _HOST_ACCESS[flags & abi.O_ACCMODE], mode & 0o7777)
+    process.watches.made(name)
     return HostFile(_kept(flags), name, File(None, where), handle)
 
 
@@ -147,11 +154,11 @@ def _unnamed(process: Process, directory: Node, flags: int, mode: int) -> OpenFi
         where = directory.where
         handle = where.tree.create_unnamed(where.parts, flags & (abi.O_ACCMODE | abi.O_EXCL), mode & 0o7777)
         host_node = File(None, where.child(b"#"))  # no name that anything has: only its handle leads there
-        name = directory.path().rstrip(b"/") + b"/#%d (deleted)" % os.fstat(handle.fd).st_ino
+        name = Name(directory, b"#%d" % os.fstat(handle.fd).st_ino, False, removed=True)
         return HostFile(_kept(flags), name, host_node, handle)
     node = process.files.unnamed_file(mode, mount_of(directory.stat().dev))
     node.linkable = not flags & abi.O_EXCL
-    name = directory.path().rstrip(b"/") + b"/#%d (deleted)" % node.stat().ino
+    name = Name(directory, b"#%d" % node.stat().ino, False, removed=True)
     return open_created(node, flags, name)
 
 
@@ -159,7 +166,3 @@ def _kept(flags: int) -> int:
     """What F_GETFL says. Linux opens every file as a large one, but not those that only name a file."""
     large = 0 if flags & abi.O_PATH else abi.O_LARGEFILE
     return large | flags & ~(abi.O_CREAT | abi.O_EXCL | abi.O_NOCTTY | abi.O_TRUNC | abi.O_CLOEXEC)
-
-
-def _name(found: Found) -> Name | bytes:
-    return found.magic or Name(found.directory, found.name, False)

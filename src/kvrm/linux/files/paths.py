@@ -18,15 +18,15 @@ class Found(NamedTuple):
     """Where a path ends: `node` is what is called `name` in `directory`, None if nothing is.
 
     `name` is b"." if the path ends in `.` or `..` or is the root's, and then `directory` is the node itself.
-    `slash`: a slash follows, so that the path can only mean a directory. `magic` is the text of the link
-    of /proc that led to the node, if one did.
+    `slash`: a slash follows, so that the path can only mean a directory. `magic` is what the node is called
+    by the link of /proc that led to it, if one did.
     """
 
     directory: Directory
     name: bytes
     node: Node | None
     slash: bool
-    magic: bytes | None = None
+    magic: Name | bytes | None = None
 
     def existing(self) -> Node:
         """The node; ENOENT if there is none."""
@@ -34,16 +34,33 @@ class Found(NamedTuple):
             raise Failure(Errno.ENOENT)
         return self.node
 
+    @property
+    def called(self) -> Name | bytes:
+        """The name of the node, or the text that stands for it."""
+        if self.magic is not None:
+            return self.magic
+        if isinstance(self.node, Directory):
+            return name_of(self.node)
+        return Name(self.directory, self.name, False)
+
 
 class Name(NamedTuple):
     """The last name of a path, in the directory that the rest of the path leads to.
 
-    b".", b".." and b"" (the root's own path) are none that can be made or removed.
+    b".", b".." and b"" (the root's own path) are none that can be made or removed. `removed`: nothing has
+    the name any more, or it was never given.
     """
 
     directory: Directory
     name: bytes
     slash: bool
+    removed: bool = False
+
+    @property
+    def path(self) -> bytes:
+        """The absolute path, as links of /proc show it."""
+        path = self.directory.path().rstrip(b"/") + b"/" + self.name
+        return path + b" (deleted)" if self.removed else path
 
     @property
     def ordinary(self) -> bool:
@@ -56,6 +73,11 @@ class Name(NamedTuple):
             return Found(self.directory, self.name, self.directory.find(self.name), self.slash)
         here = self.directory.parent if self.name == b".." else self.directory
         return Found(here, b".", here, True)
+
+
+def name_of(directory: Directory) -> Name:
+    """What a directory is called now, or was when it was removed."""
+    return Name(directory.parent, directory.name, False, directory.dead)
 
 
 class Credentials(NamedTuple):
@@ -100,7 +122,7 @@ def resolve(
             break
         target = walk.follow(found.node)
         if isinstance(target, Node):
-            found = found._replace(node=target, magic=found.node.text(process))
+            found = found._replace(node=target, magic=found.node.called(process))
             break
         name = walk.name(found.directory, target, found.slash)
     if found.slash and not isinstance(found.node, Directory | None):

@@ -47,4 +47,4 @@ class BoundSockets:
 
 def place_of(status: Stat) -> Place:
     """Where a socket is bound whose file has this status."""
-    return status.dev, status.ino
+    return status.identity

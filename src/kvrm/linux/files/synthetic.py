@@ -14,7 +14,7 @@ from kvrm.linux.files.mounts import DEV, PROC, SHM, SYS, Mount
 from kvrm.linux.files.nodes import Device, Directory, MagicLink, Node, Symlink
 from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.opening import Opened
-from kvrm.linux.files.paths import Name
+from kvrm.linux.files.paths import Name, name_of
 from kvrm.linux.files.virtual import Folder, Generate, Make, Virtual, file, folder
 from kvrm.linux.layout import Stat
 from kvrm.linux.proc import memory, mounts, own, system
@@ -121,12 +121,12 @@ def _descriptors(process: Process) -> list[int]:
 def _descriptor(number: int, parent: Directory, name: bytes, meta: Stat) -> Node:
     """A link to an open file."""
 
-    def find(process: Process) -> tuple[bytes, Node]:
+    def find(process: Process) -> tuple[Name | bytes, Node]:
         descriptor = process.descriptors.get(number)
         if descriptor is None:
             raise Failure(Errno.ENOENT)
         opened = descriptor.file
-        return opened.path, opened.node if opened.node is not None else Opened(opened)
+        return opened.called, opened.node if opened.node is not None else Opened(opened)
 
     return MagicLink(meta._replace(mode=stat.S_IFLNK | 0o700), find)
 
@@ -161,12 +161,12 @@ def _exe(process: Process) -> tuple[bytes, Node]:
     return process.program_path, process.program_node
 
 
-def _cwd(process: Process) -> tuple[bytes, Node]:
-    return process.cwd.shown(), process.cwd
+def _cwd(process: Process) -> tuple[Name, Node]:
+    return name_of(process.cwd), process.cwd
 
 
-def _root(process: Process) -> tuple[bytes, Node]:
-    return b"/", process.files.root
+def _root(process: Process) -> tuple[Name, Node]:
+    return name_of(process.files.root), process.files.root
 
 
 def _word(read: Callable[[Process], int]) -> Generate:

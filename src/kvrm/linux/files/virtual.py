@@ -220,7 +220,7 @@ def link(text: bytes) -> Make:
     )
 
 
-def magic(find: Callable[[Process], tuple[bytes, Node]]) -> Make:
+def magic(find: Callable[[Process], tuple[Name | bytes, Node]]) -> Make:
     """A link that leads to what `find` gives."""
     return lambda parent, name, meta: MagicLink(meta._replace(mode=stat.S_IFLNK | 0o777), find)
 
