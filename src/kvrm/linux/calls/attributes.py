@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.at import found_at, node_at
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import Directory, Node, Symlink
+from kvrm.linux.files.nodes import Directory, File, Node, Symlink
 from kvrm.linux.layout import BILLION, TIMESPEC
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _NOBODY: Final = 0xFFFFFFFF
+_RUNNABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def fchmodat(process: Process, dirfd: int, path: int, mode: int) -> int:
     """Change permission bits."""
     return _chmod(process, found_at(process, dirfd, process.path(path)).existing(), mode)
+
+
+def fchmodat2(process: Process, dirfd: int, path: int, mode: int, flags: int) -> int:
+    """Change permission bits, of a link itself with AT_SYMLINK_NOFOLLOW (which no file system allows)."""
+    if flags & ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_EMPTY_PATH):
+        raise Failure(Errno.EINVAL)
+    node = node_at(process, dirfd, path, flags, follow=not flags & abi.AT_SYMLINK_NOFOLLOW)
+    return _chmod(process, node, mode)
 
 
 def fchmod(process: Process, fd: int, mode: int) -> int:
@@ -84,6 +93,9 @@ def _chmod(process: Process, node: Node, mode: int) -> int:
     _change(process, node)
     if isinstance(node, Symlink):
         raise Failure(Errno.EOPNOTSUPP)
+    sealed = isinstance(node, File) and node.seals is not None and node.seals & abi.F_SEAL_EXEC
+    if sealed and (node.stat().mode ^ mode) & _RUNNABLE:
+        raise Failure(Errno.EPERM)
     if _on_host(node):
         node.grip().chmod(mode)
     else:

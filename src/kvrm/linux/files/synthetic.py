@@ -91,7 +91,7 @@ class DescriptorDirectory(Directory):
             if descriptor is None:
                 raise Failure(Errno.ENOENT)
             file = descriptor.file
-            return file.path, file.node if file.node is not None else Opened(file)
+            return file.path, file.target() if file.node is not None else Opened(file)
 
         return MagicLink(self.stat()._replace(mode=stat.S_IFLNK | 0o700), find)
 
@@ -103,22 +103,14 @@ class DescriptorDirectory(Directory):
 def _directory(
     files: FileSystem, parent: Directory, name: bytes, mount: Mount, mode: int = 0o755
 ) -> Directory:
-    """A directory in `parent`. That of /proc covers what is there, and takes no names."""
+    """A directory in `parent`, which covers what a root directory has there, but for /dev."""
     sealed = mount is PROC
-    there = None if sealed else _not_the_kernels(parent, name)
+    there = parent.lookup(name) if mount is DEV else None
     lowers = there.lowers if isinstance(there, Directory) else ()
     meta = files.status(stat.S_IFDIR | (0o555 if sealed else mode), mount, nlink=2)
     directory = Directory(name, parent, meta, lowers, sealed=sealed)
     parent.entries[name] = directory
     return directory
-
-
-def _not_the_kernels(parent: Directory, name: bytes) -> Node | None:
-    """What the host has in `parent`; None for what a kernel's file system has, which guests may not see."""
-    try:
-        return parent.lookup(name)
-    except (Failure, OSError):
-        return None
 
 
 def _link(files: FileSystem, target: bytes, mount: Mount) -> Symlink:
