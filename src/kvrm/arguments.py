@@ -56,6 +56,8 @@ def word(name: str, value: Any) -> int:
 
 
 def _index_or_none(value: Any) -> int | None:
+    if type(value) is int:
+        return value
     if isinstance(value, bool):
         return None
     try:

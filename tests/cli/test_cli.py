@@ -144,6 +144,26 @@ def test_features_decide_what_is_allocated(tmp_path: Path, features: list[str], 
     assert not code or "f82003e1" in complaint(done)
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        # sub sp, sp, #8; str x0, [sp, #8]
+        ((0xD10023FF, 0xF90007E0), r"SP alignment fault at pc 0x400804: sp 0x\w+8 is not a multiple of 16"),
+        # adr x0, . + 2; br x0
+        ((0x50000000, 0xD61F0000), "fetch of 0x400802 at pc 0x400802: not aligned"),
+    ],
+    ids=["sp", "pc"],
+)
+def test_sp_or_pc_that_is_not_aligned_is_a_bus_error(
+    tmp_path: Path, words: tuple[int, int], line: str
+) -> None:
+    program = tmp_path / "unaligned"
+    program.write_bytes(Elf(patches={0x800: struct.pack("<2I", *words)}).data())
+    done = kvrm("run", "--engine", "reference", program)  # which compiles nothing
+    assert done.returncode == 128 + 7
+    assert re.search(line, complaint(done))
+
+
 def test_environment_is_empty_but_for_what_is_asked(guest_root: Path) -> None:
     from guests.fetch import program
 
@@ -259,6 +279,7 @@ HELLO = GUESTS / "hello"
         ["run", "--unknown", HELLO],
         ["run", "--target", "gpu", HELLO],
         ["run", "--lanes", "0", HELLO],
+        ["run", "--lanes", "99999999999", HELLO],
         ["run", "--lanes", "2", "--stats", HELLO],
         ["run", "--inputs", "no-such-file", HELLO],
         ["run", "--outputs", "no-such-directory", HELLO],

@@ -12,11 +12,11 @@ from cuda_tools import scratch, script
 from kvrm.linux import Killed
 from kvrm.linux.loader import MMAP_TOP, STACK_BASE, STACK_GAP, STACK_SIZE, STACK_TOP
 from kvrm.memory import PAGE, GuestFault
-from linux_tools import BUFFER, Guest
+from linux_tools import BUFFER, CREAT, WRONLY, Guest
 
 SECOND = 10**9
-CPU, STACK = 0, 3
-SIGKILL, SIGXCPU = 9, 24
+CPU, FSIZE, STACK = 0, 1, 3
+SIGKILL, SIGXCPU, SIGXFSZ = 9, 24, 25
 
 
 @pytest.fixture
@@ -62,6 +62,14 @@ def test_a_program_that_uses_its_time_up(calls: Path) -> None:
     ]
     done = kvrm.Machine(calls, stdin=script(ops)).run()
     assert (done.stop, done.signal, done.retired) == (kvrm.Stop.SIGNAL, SIGXCPU, SECOND)
+
+
+def test_a_file_that_becomes_too_large(guest: Guest) -> None:
+    fd = guest.open("new", CREAT | WRONLY)
+    assert limit(guest, FSIZE, 4) == 0
+    assert guest.call("write", fd, BUFFER, 8) == 4
+    assert guest.attempt("write", fd, BUFFER, 1) == Killed(SIGXFSZ) == guest.attempt("ftruncate", fd, 5)
+    assert guest.contents("new") == bytes(4)
 
 
 def stack_is_mapped(guest: Guest, address: int) -> bool:

@@ -20,7 +20,18 @@ import cross
 import kvrm
 
 SOURCES = Path(__file__).with_name("probes")
-WRITABLE = ("append", "descriptors", "faults", "holes", "links", "locks", "offsets", "paths", "xattrs")
+WRITABLE = (
+    "append",
+    "descriptors",
+    "faults",
+    "file_size",
+    "holes",
+    "links",
+    "locks",
+    "offsets",
+    "paths",
+    "xattrs",
+)
 UNLIKE = 77
 """How a probe ends on a machine that it cannot compare with."""
 PROBES = sorted(path.stem for path in SOURCES.glob("*.c"))

@@ -69,6 +69,18 @@ STATES: dict[str, tuple[Callable[[Guest], int], Read]] = {
         calling("set_mempolicy", 2, struct.pack("<Q", 1), 64),
         bytes_of(4, "get_mempolicy", BUFFER, 0, 0, 0, 0),
     ),
+    "score": (
+        lambda guest: guest.put("/proc/self/oom_score_adj", b"5"),
+        lambda guest: guest.contents("/proc/self/oom_score_adj"),
+    ),
+    "what is dumped": (
+        lambda guest: guest.put("/proc/self/coredump_filter", b"1"),
+        lambda guest: guest.contents("/proc/self/coredump_filter"),
+    ),
+    "tracing": (
+        calling("ptrace", 0, 0, 0, 0),
+        lambda guest: b"TracerPid:\t1" in guest.contents("/proc/self/status"),
+    ),
     "personality": (calling("personality", 0x40000), calling("personality", 0xFFFFFFFF)),
     "filters": (allow_all, option(21)),
     "barriers": (calling("membarrier", 16, 0, 0), calling("membarrier", 8, 0, 0)),

@@ -340,7 +340,7 @@ class TestProcess:
         assert guest.call("clone", 17, 0, 0, 0, 0) == -E.ENOSYS
         assert guest.call("execve", "/bin/sh", 0, 0) == -E.ENOSYS
         assert guest.call("wait4", -1, 0, 0, 0) == -E.ECHILD
-        assert guest.call("socket", 1, 1, 0) == -E.EAFNOSUPPORT
+        assert guest.call("socket", 2, 1, 0) == -E.EAFNOSUPPORT
         assert guest.call("getpeername", 0, BUFFER, BUFFER) == -E.ENOTSOCK
 
     @pytest.mark.parametrize("number", [293, 500, 1 << 31, (1 << 32) - 1, 244])

@@ -36,6 +36,9 @@ class _Accesses(Reference):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         self.align = size
 
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        """`aim` sees to it."""
+
 
 def accesses(d: Decoded, case: Case) -> tuple[list[tuple[int, int]], int]:
     """The accesses that `d` would make in the state of `case`, and the alignment that they need."""

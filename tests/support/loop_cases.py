@@ -47,13 +47,16 @@ SIEVE = back(
         encode("b_cond", cond=13),
     ]
 )
-STACK_COUNTS = back(
-    [
-        encode("str_x_post", imm9=16, Rn=31, Rt=3),
-        encode("subs_ext", sf=1, Rm=6, option=3, Rn=31, Rd=31),
-        encode("b_cond", cond=1),
-    ]
-)
+
+
+def stack_counts(step: int) -> list[int]:
+    """A loop that fills memory from SP on, which advances by `step` up to x6."""
+    store = encode("str_x_post", imm9=step, Rn=31, Rt=3)
+    compare = encode("subs_ext", sf=1, Rm=6, option=3, Rn=31, Rd=31)
+    return back([store, compare, encode("b_cond", cond=1)])
+
+
+STACK_COUNTS = stack_counts(16)
 WRAPS = (0, 1, 2, 3, 5, 1 << 31, (1 << 31) - 1, 1 << 32, (1 << 32) - 2, 1 << 63, (1 << 63) - 1, -1, -2, -40)
 """Counts that are zero, huge, or about to wrap."""
 
@@ -152,7 +155,8 @@ def registers_with_two_roles() -> Iterator[Run]:
 
 
 def the_stack_pointer_counts() -> Iterator[Run]:
-    yield run(STACK_COUNTS, sp=DATA, x6=DATA + 1600, x3=3)
+    for step, start in product((16, 32, 8, 24, -16), (DATA + 3200, DATA + 3208, DATA + 3201)):
+        yield run(stack_counts(step), 3000, sp=start, x6=start + 100 * step, x3=3)
 
 
 ADVERSARIES = (

@@ -32,8 +32,13 @@ def run_lanes(
     outputs: Path | None,
 ) -> int:
     """Run lanes of `program`; 0 if all exited with 0. Raises `kvrm.KvrmError`."""
-    names, texts = read_inputs(inputs, count)
-    machine = make_machine(program, arguments, options, stdin=texts, lanes=len(names))
+    number = count or 1
+    names: Sequence[str] | range = range(number)
+    texts = None
+    if inputs is not None:
+        names, texts = read_inputs(inputs, count)
+        number = len(names)
+    machine = make_machine(program, arguments, options, stdin=texts, lanes=number)
     results = watch(machine.lanes, options.max_instructions)
     if outputs is not None:
         write_outputs(outputs, names, results)
@@ -42,13 +47,11 @@ def run_lanes(
     return Exit.OK if all_good else Exit.LANES
 
 
-def read_inputs(inputs: Path | None, count: int | None) -> tuple[list[str], list[bytes]]:
+def read_inputs(inputs: Path, count: int | None) -> tuple[list[str], list[bytes]]:
     """Names and texts of what lanes read: the files of a directory, or the lines of a file.
 
-    Without `inputs`, `count` empty texts. Raises UsageError if there are not as many as lanes.
+    Raises UsageError if there are not as many as lanes.
     """
-    if inputs is None:
-        return [str(i) for i in range(count or 1)], [b""] * (count or 1)
     try:
         if inputs.is_dir():
             files = sorted(path for path in inputs.iterdir() if path.is_file())[:count]
@@ -79,7 +82,7 @@ def watch(lanes: Lanes, budget: int | None) -> LaneResults:
         return lanes.wait()
 
 
-def write_outputs(directory: Path, names: Sequence[str], results: LaneResults) -> None:
+def write_outputs(directory: Path, names: Sequence[str] | range, results: LaneResults) -> None:
     """Each lane's standard output as NAME.out, and its standard error, if there is any, as NAME.err."""
     for name, out, err in zip(names, results.stdout, results.stderr, strict=True):
         (directory / f"{name}.out").write_bytes(out)
@@ -87,7 +90,7 @@ def write_outputs(directory: Path, names: Sequence[str], results: LaneResults) -
             (directory / f"{name}.err").write_bytes(err)
 
 
-def show(names: Sequence[str], results: LaneResults, machine: kvrm.Machine) -> None:
+def show(names: Sequence[str] | range, results: LaneResults, machine: kvrm.Machine) -> None:
     """A table of the first lanes, and the sum of all."""
     table = Table("input", "stop", "exit", "instructions", "output")
     for lane, name in enumerate(names[:SHOWN]):
@@ -96,7 +99,7 @@ def show(names: Sequence[str], results: LaneResults, machine: kvrm.Machine) -> N
         # a guest must not reach the terminal
         text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
         code = "" if one.exit_code is None else str(one.exit_code)
-        table.add_row(name, one.stop.value, code, f"{one.retired:,}", text)
+        table.add_row(str(name), one.stop.value, code, f"{one.retired:,}", text)
     console = Console(markup=False, highlight=False)
     console.print(table)
     if len(names) > SHOWN:

@@ -11,9 +11,10 @@ from kvrm.engine.exits import Exit, ExitKind
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Decoded
 from kvrm.isa.features import CORTEX_A76, allocates
+from kvrm.isa.probe import effects_of
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import AccessKind, GuestFault, Memory, untagged
+from kvrm.memory import AccessKind, GuestFault, Memory, SPAlignmentFault, untagged
 from kvrm.values import Bits, Lift, bits
 
 EXITS = {
@@ -58,11 +59,11 @@ class Reference(Context):
         except GuestFault as fault:
             return Exit(ExitKind.FAULT, fault=fault)
         if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
-            s.pc = untagged(self._next)
+            s.pc = self._next
         return left
 
     def _run(self, d: Decoded) -> Exit | None:
-        self._event = None
+        self._event, self._decoded = None, d
         d.definition.run(self, d.operands())
         return self._event
 
@@ -154,6 +155,14 @@ class Reference(Context):
         """Before anything else is looked at."""
         if int(address) % size:
             raise self._memory.misaligned(int(address), AccessKind.WRITE if store else AccessKind.READ)
+
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        """As Linux tells of it: SP is where it happened."""
+        if int(r) == 31 and int(address) % 16:
+            first, _ = effects_of(self._decoded).memory[0]
+            kind = AccessKind.WRITE if first == "write" else AccessKind.READ
+            mapped = self._memory.misaligned(int(address), kind).mapped
+            raise SPAlignmentFault(int(address), kind, mapped)
 
     def read_system(self, register: System) -> Bits:
         return bits(64, self._state.system(register))

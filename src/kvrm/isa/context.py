@@ -63,6 +63,22 @@ class _General:
         self._m.write_x(_index(r), _sized(value, n).zext(64), self._sp)
 
 
+class _Base:
+    """`m.base[r]`: the register that a load or store begins with; SP must be a multiple of 16 there.
+
+    That is CheckSPAlignment(): Linux runs user programs with SCTLR_EL1.SA0 set. A prefetch reads `m.xsp`.
+    """
+
+    def __init__(self, m: Context) -> None:
+        self._m = m
+
+    def __getitem__(self, r: Lift) -> Bits:
+        number = _index(r)
+        address = self._m.read_x(number, 64, sp=True)
+        self._m.require_sp_aligned(number, address)
+        return address
+
+
 class _Vector:
     """`m.v[r, n]`: the low n bits of a SIMD&FP register as a scalar; writing clears the bits above."""
 
@@ -144,6 +160,7 @@ class Context(ABC):
     def __init__(self) -> None:
         self.x = _General(self, sp=False)
         self.xsp = _General(self, sp=True)
+        self.base = _Base(self)
         self.v = _Vector(self)
         self.mem = _Memory(self)
         self.aligned = _Aligned(self)
@@ -215,6 +232,10 @@ class Context(ABC):
     @abstractmethod
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """Fault unless `address` is a multiple of `size` bytes."""
+
+    @abstractmethod
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        """Fault if r is 31 and `address`, which SP has then, is not a multiple of 16."""
 
     @abstractmethod
     def read_system(self, register: System) -> Bits:

@@ -127,6 +127,9 @@ class Probe(Context):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """No effect."""
 
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        """No effect."""
+
     def read_system(self, register: System) -> Bits:
         self.effects.system_read.append(register)
         return self._unknown(64)

@@ -53,6 +53,22 @@ class Stack:
     path: bytes
     identity: Identity
 
+    def strings(self, argv: Sequence[bytes], envp: Sequence[bytes]) -> tuple[int, int, int]:
+        """The addresses of the arguments, of the environment, and where that ends."""
+        arguments, environment, path = (_room(texts) for texts in (argv, envp, [self.path]))
+        start = STACK_TOP - 8 - arguments - environment - path
+        return start, start + arguments, start + arguments + environment
+
+    @property
+    def spans(self) -> tuple[int, int, int, int]:
+        """Where code starts and ends, and data: the last segment with contents that begins."""
+        loads = self.program.segments
+        code = [load for load in loads if load.prot & Prot.X] or loads
+        data = max(loads, key=lambda load: load.vaddr)
+        start, end = min(load.vaddr for load in code), max(load.vaddr + load.filesz for load in code)
+        data_end = max(load.vaddr + load.filesz for load in loads)
+        return start + self.bias, end + self.bias, data.vaddr + self.bias, data_end + self.bias
+
     def build(self, memory: Memory, argv: Sequence[bytes], envp: Sequence[bytes]) -> tuple[int, bytes]:
         """Map a stack, whatever is there, and fill it; stack pointer and auxiliary vector.
 
@@ -146,11 +162,9 @@ def _build_stack(
 ) -> tuple[int, bytes]:
     """Strings, auxiliary vector, environment and arguments, from the top of the stack down."""
     program, bias, identity = stack.program, stack.bias, stack.identity
-    top = STACK_TOP - 8
     strings: list[bytes] = [text + b"\0" for text in (*argv, *envp, stack.path)]
     addresses = []
-    at = top - sum(map(len, strings))
-    block_start = at
+    at = block_start = stack.strings(argv, envp)[0]
     for text in strings:
         addresses.append(at)
         at += len(text)
@@ -188,6 +202,10 @@ def _build_stack(
     sp = (random - 8 * len(words)) & -16
     memory.poke(sp, struct.pack(f"<{len(words)}Q", *words))
     return sp, struct.pack(f"<{len(vector)}Q", *vector)
+
+
+def _room(texts: Sequence[bytes]) -> int:
+    return sum(len(text) + 1 for text in texts)
 
 
 def _page_up(address: int) -> int:

@@ -29,8 +29,9 @@ from kvrm.linux.files.mqueue import QueueNames
 from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
+from kvrm.linux.files.socket_names import BoundSockets
 from kvrm.linux.files.streams import input_stream, output_stream
-from kvrm.linux.layout import BILLION, ITIMERSPEC, TIMESPEC, U64
+from kvrm.linux.layout import BILLION, TIMESPEC, U64
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
@@ -105,19 +106,21 @@ class Process:
         self.skipped = 0
         self.pid = PID
         self.umask = 0o022
-        self.personality = 0
+        self.personality: int = 0
         self.limits: dict[int, tuple[int, int]] = {}
         self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
         self.robust_list = 0
         self.locks_future = False
-        self.controls, self.scheduling = Controls(), Scheduling()
+        self.controls: Controls = Controls()
+        self.scheduling: Scheduling = Scheduling()
+        self.seccomp: Seccomp = Seccomp()
         self.memory_policy, self.barriers = NO_POLICY, 0
-        self.seccomp = Seccomp()
         self.mapped: dict[Image, Mapped] = {}
         self.random = Random(seed)
         self.signals = Signals()
         self.timers, self.ipc, self.mqueues = Timers(), Ipc(), QueueNames()
+        self.sockets = BoundSockets()
         self.refused: tuple[str, ...] = ()
         self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
         self.stdout, self.stderr = bytearray(), bytearray()
@@ -239,6 +242,12 @@ class Process:
             self.refused += (name,)
         return -Errno.ENOSYS
 
+    @property
+    def strings(self) -> tuple[int, int, int]:
+        """The addresses of the arguments, of the environment, and where that ends."""
+        stack = self.loaded.stack
+        return (0, 0, 0) if stack is None else stack.strings(self.argv, self.envp)
+
     # Time
 
     @property
@@ -261,17 +270,6 @@ class Process:
         if seconds < 0 or not 0 <= ns < BILLION:
             raise Failure(Errno.EINVAL)
         return int(seconds * BILLION + ns)
-
-    def times(self, pointer: int, units: int) -> tuple[int, int]:
-        """Interval and value of a timer at a guest address, in nanoseconds; EINVAL if they are none.
-
-        `units` are in a second: those of struct itimerval or itimerspec.
-        """
-        numbers = ITIMERSPEC.unpack(self.memory.read(pointer, ITIMERSPEC.size))
-        if min(numbers) < 0 or max(numbers[1], numbers[3]) >= units:
-            raise Failure(Errno.EINVAL)
-        interval, part, value, more = numbers
-        return interval * BILLION + part * (BILLION // units), value * BILLION + more * (BILLION // units)
 
     def random_bytes(self, size: int) -> bytes:
         """The next `size` bytes of the seeded generator."""
@@ -354,10 +352,15 @@ class Process:
         file = self.any_file(fd)
         del self.descriptors[fd]
         self.unlock(file)
-        if all(other.file is not file for other in self.descriptors.values()):
-            file.closed(self)
-            if file.queue is not None:
-                file.queue.release(file)
+        self.let_go(file)
+
+    def let_go(self, file: OpenFile) -> None:
+        """Close an open file, unless a descriptor or a message still refers to it."""
+        if file.sent or any(other.file is file for other in self.descriptors.values()):
+            return
+        file.closed(self)
+        if file.queue is not None:
+            file.queue.release(file)
 
     def unlock(self, file: OpenFile) -> None:
         """Give up the process's locks of a file, as any close of it does."""

@@ -12,11 +12,12 @@ from kvrm.errors import ProgramError, UsageError
 from kvrm.linux.elf import Executable, parse
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.content import Budget, Content
+from kvrm.linux.files.etc import add_etc
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.host import HostTree, Location
 from kvrm.linux.files.nodes import Directory, File
 from kvrm.linux.files.paths import resolve
-from kvrm.linux.files.synthetic import add_devices, add_processes
+from kvrm.linux.files.synthetic import add_devices, add_kernel
 from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ def make_files(
         for name in program.known_as:
             files.show_file(name, program.node)
         add_devices(files)
-        add_processes(files, process.pid)
+        add_kernel(files, process.pid)
         files.ensure_directory(b"tmp", 0o1777)
+        if root is None:
+            add_etc(files)
         return files, files.ancestor(os.fsencode(here))
     except OSError as error:
         raise UsageError(f"{error.filename or here}: {(error.strerror or str(error)).lower()}") from None

@@ -22,7 +22,7 @@ _FIELDS: Final = (
     "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
-_LINKED: Final = ("timers", "signals", "ipc", "mqueues")
+_LINKED: Final = ("timers", "signals", "ipc", "mqueues", "sockets")
 """What is copied together with the open files."""
 
 

@@ -31,7 +31,7 @@ MOST_AT_ONCE = 4096
 """Fresh lanes that a thread takes at a time, at most. Each time is a call from Python; but `cancel` and a
 last thread that is still busy are waited for by that many lanes."""
 DEFAULT_KEEP = ("x0", "stdout", "stderr")
-MOST_LANES = 1 << 28
+MOST_LANES = 1 << 26
 """Lanes of one machine. Each leaves some 60 bytes in the host's memory, even if nothing of it is kept."""
 MOST_THREADS = 1 << 10
 """Each has an engine, and address space for a guest's."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kvrm.engine.exits import ExitKind
 from kvrm.machine.result import Fault, Result, Stop
-from kvrm.memory import AlignmentFault, BeyondFile
+from kvrm.memory import AlignmentFault, BeyondFile, SPAlignmentFault
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
 
@@ -57,6 +57,8 @@ def _explain_fault(f: Any, pc: int, word: int | None) -> Fields:
         signal, why = SIGBUS, "past the end of the mapped file"
     fault = Fault(f.address, f.kind, f.mapped)
     message = _fault_message(fault, pc, why)
+    if isinstance(f, SPAlignmentFault):
+        message = f"SP alignment fault at pc {pc:#x}: sp {f.address:#x} is not a multiple of 16"
     return {"stop": Stop.FAULT, "signal": signal, "word": word, "fault": fault, "message": message}
 
 

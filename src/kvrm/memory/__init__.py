@@ -12,7 +12,14 @@ b'across'
 """
 
 from kvrm.errors import OutOfMemory
-from kvrm.memory.faults import AccessKind, AlignmentFault, BeyondFile, GuestFault, untagged
+from kvrm.memory.faults import (
+    AccessKind,
+    AlignmentFault,
+    BeyondFile,
+    GuestFault,
+    SPAlignmentFault,
+    untagged,
+)
 from kvrm.memory.memory import Memory
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Mark, Prot, Region
@@ -38,6 +45,7 @@ __all__ = [
     "PageTable",
     "Prot",
     "Region",
+    "SPAlignmentFault",
     "Snapshot",
     "untagged",
 ]

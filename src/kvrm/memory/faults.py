@@ -54,6 +54,13 @@ class AlignmentFault(GuestFault):
         return f"{self.kind.name.lower()} at {self.address:#x}: not aligned"
 
 
+class SPAlignmentFault(AlignmentFault):
+    """SP, which is at `address`, is no multiple of 16 where a load or store begins with it."""
+
+    def __str__(self) -> str:
+        return f"SP alignment fault: sp {self.address:#x} is not a multiple of 16"
+
+
 class BeyondFile(GuestFault):
     """The page at `address` is mapped, but lies wholly past the end of its file (SIGBUS, BUS_ADRERR)."""
 

@@ -3,13 +3,19 @@
 #include <dirent.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <asm/termbits.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/statfs.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <time.h>
 
 static char buffer[4096] = "0123456789";
 static struct iovec piece = {buffer, 4}, bad_piece = {(void *)8, 4};
@@ -44,6 +50,14 @@ static int with_fifo(int flags) {
     return open(fifo, flags | O_NONBLOCK);
 }
 
+static int end_of_pair(int kind) {
+    int ends[2];
+    socketpair(AF_UNIX, kind | SOCK_NONBLOCK, 0, ends);
+    fcntl(ends[1], F_DUPFD, 200); /* the other end stays open */
+    close(ends[1]);
+    return ends[0];
+}
+
 static int make(int kind) {
     switch (kind) {
     case 0: return -1;
@@ -71,6 +85,17 @@ static int make(int kind) {
     case 22: return open(".", O_TMPFILE | O_RDWR, 0644);
     case 23: return open("/proc/self/status", O_RDONLY);
     case 24: return open("/dev/shm/kvrm-probe", O_RDWR | O_CREAT, 0600);
+    case 25: return eventfd(0, EFD_NONBLOCK);
+    case 26: return eventfd(5, EFD_SEMAPHORE);
+    case 27: return epoll_create1(0);
+    case 28: return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    case 29: return signalfd(-1, &(sigset_t){0}, SFD_NONBLOCK);
+    case 30: return syscall(SYS_pidfd_open, getpid(), 0);
+    case 31: return end_of_pair(SOCK_STREAM);
+    case 32: return end_of_pair(SOCK_DGRAM);
+    case 33: return end_of_pair(SOCK_SEQPACKET);
+    case 34: return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    case 35: return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     }
     return -2;
 }
@@ -79,7 +104,8 @@ static const char *const kinds[] = {
     "-1", "closed", "read-only", "write-only", "file", "append", "append write-only", "neither", "O_PATH",
     "directory", "O_PATH directory", "removed directory", "O_PATH link", "pipe's read end", "pipe's write end",
     "packet pipe", "fifo", "fifo read-only", "/dev/null", "/dev/zero", "/dev/full", "memfd", "tmpfile",
-    "/proc file", "/dev/shm file",
+    "/proc file", "/dev/shm file", "eventfd", "eventfd semaphore", "epoll", "timerfd", "signalfd", "pidfd",
+    "stream pair", "datagram pair", "packet pair", "stream socket", "datagram socket",
 };
 
 /* -- calls ------------------------------------------------------------------------------------------- */

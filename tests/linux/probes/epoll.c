@@ -82,6 +82,25 @@ static void duplicates(void) {
     close(other), waited("both are", ep, 16, 0);
 }
 
+static void pipes(void) {
+    int ep = epoll_create1(0), ends[2];
+    pipe2(ends, O_NONBLOCK);
+    TRY(control(ep, ADD, ends[0], IN | EPOLLRDHUP | ET, 0x20));
+    TRY(control(ep, ADD, ends[1], OUT | ET, 0x21));
+    waited("empty", ep, 16, 0), write(ends[1], "a", 1), waited("written", ep, 16, 0);
+    write(ends[1], "b", 1), waited("written again", ep, 16, 0), read(ends[0], buffer, 1);
+    waited("read", ep, 16, 0), read(ends[0], buffer, 10), waited("empty again", ep, 16, 0);
+    while (write(ends[1], buffer, 4096) > 0)
+        ;
+    waited("full", ep, 16, 0), read(ends[0], buffer, 10), waited("less than a page read", ep, 16, 0);
+    while (read(ends[0], buffer, 1000) > 0)
+        ;
+    waited("room again", ep, 16, 0), close(ends[1]), waited("no writer", ep, 16, 0), waited("told once", ep, 16, 0);
+    control(ep, MOD, ends[0], 0, 0x22), waited("hang-ups always", ep, 16, 0), waited("and again", ep, 16, 0);
+    close(ends[0]), waited("closed", ep, 16, 0), pipe2(ends, O_NONBLOCK);
+    control(ep, ADD, ends[1], OUT, 0x23), close(ends[0]), waited("no reader", ep, 16, 0);
+}
+
 static void nesting(void) {
     int ep = epoll_create1(0), in = epoll_create1(0), deep = epoll_create1(0), fd = counter(), row[8];
     TRY(control(ep, ADD, in, IN, 0x30));
@@ -178,6 +197,6 @@ static void bad_arguments(void) {
 }
 
 int main(void) {
-    levels_and_edges(), order(), duplicates(), nesting(), timers_and_signals(), kinds(), bad_arguments();
+    levels_and_edges(), order(), duplicates(), pipes(), nesting(), timers_and_signals(), kinds(), bad_arguments();
     return 0;
 }

@@ -228,6 +228,7 @@ def test_inline_stops_at_breakpoints_budgets_and_faults() -> None:
     machine.breakpoints = {0x1004}
     assert machine.run(max_instructions=100).stop is kvrm.Stop.BREAKPOINT
     assert (machine.retired, machine.pc, machine.x[0]) == (9, 0x1004, 47)
+    assert machine.run(max_instructions=2).stop is kvrm.Stop.BUDGET, "the budget ends at the breakpoint"
     # ldr x0, [x1]; then a branch to where nothing is
     machine = bare("inline", bytes.fromhex("200040f9"))
     result = machine.run(max_instructions=5)

@@ -157,6 +157,14 @@ def test_the_stack_pointer_may_count() -> None:
     assert analyse(STACK_COUNTS, CODE).structure.counter == SP
 
 
+@pytest.mark.parametrize(("start", "skips"), [(0, True), (8, False), (1, False)])
+def test_iterations_are_skipped_only_while_sp_is_aligned(lab: Lab, start: int, skips: bool) -> None:
+    sp = DATA + start
+    outcome, iterations = both(lab, STACK_COUNTS, sp=sp, x6=sp + 3200, x3=3)
+    assert (iterations > 100) is skips
+    assert (outcome.retired == 0) is not skips
+
+
 def test_a_copy_whose_registers_hold_something_else_is_not_skipped(lab: Lab) -> None:
     """What MEMCPY stores first is not what is in front of its source; the second iteration's is."""
     outcome, iterations = both(lab, MEMCPY, x1=READ_ONLY, x3=DATA + PAGE, x2=64 * 20)

@@ -215,7 +215,7 @@ class Interpreter:
     def _locate(self) -> None:
         words = self._words
         ip = words[_IP]
-        self._state.pc = self._pc_of(ip) if ip else untagged(words[_PC])
+        self._state.pc = self._pc_of(ip) if ip else words[_PC]
 
     def record(self, count: int) -> list[int]:
         """Run at most `count` instructions, one by one; the addresses of those that retired.
@@ -256,7 +256,7 @@ class Interpreter:
             if reason is Reason.MEMORY:
                 self._memory.resolve(s.get(layout.ADDRESS), AccessKind(s.get(layout.KIND)))
             elif reason is Reason.CODE:
-                return self._code_wanted(s.pc)
+                self._predecode(s.pc)
             elif reason is Reason.HANDLER:
                 return self._new_handler(s.get(layout.WORD))
             elif reason is Reason.CODE_WRITE:
@@ -267,19 +267,6 @@ class Interpreter:
             if reason is Reason.CODE and s.pc in self._breaks:
                 return SIMPLE[Reason.BREAKPOINT]
             return Exit(ExitKind.FAULT, fault=fault)
-        return None
-
-    def _code_wanted(self, pc: int) -> Exit | None:
-        """Predecode the page of `pc`, if the next instruction is to run at all.
-
-        The jump to it has retired. Where the budget ends with that, or a breakpoint stands, the run stops
-        before the fetch, so a fetch that would fault is no fault yet.
-        """
-        if not self._words[_REMAINING]:
-            return None
-        if pc in self._breaks:
-            return SIMPLE[Reason.BREAKPOINT]
-        self._predecode(pc)
         return None
 
     def _step(self) -> Exit | None:

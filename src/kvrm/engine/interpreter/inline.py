@@ -24,7 +24,7 @@ from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC, Reason
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory, untagged
+from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory
 
 Emits = Callable[[Emitter, ir.Value], ir.Value]
 
@@ -84,15 +84,14 @@ class InlineInterpreter(Interpreter):
             self.account.instructions += done
             if self.trace is not None:
                 self.trace += [s.pc] * done
-            s.pc = untagged(s.get(layout.PC))
+            s.pc = s.get(layout.PC)
             if s.get(layout.REASON) != Reason.BUDGET:
                 break
         self.account.seconds += perf_counter() - began
 
-    def _code_wanted(self, pc: int) -> Exit | None:
+    def _predecode(self, pc: int) -> None:
         """Nothing is predecoded; GuestFault if what is at `pc` cannot be executed."""
         self._require_code(pc)
-        return None
 
 
 _LOOPS: dict[str, tuple[Any, native.Loader]] = {}

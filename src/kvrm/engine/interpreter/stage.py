@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR, Emitter, constant, integer
+from kvrm.engine.emitter import I8, I64, PTR, Emitter, constant, integer
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER, Function
 from kvrm.engine.interpreter.memory import fast_address, read_slow, write_slow
@@ -27,6 +28,18 @@ EVENTS = {
 }
 
 
+class Form(Enum):
+    """Which words of a variant a handler is for: where predecoding knows more, fewer steps are left."""
+
+    ALL = auto()
+    NEAR = auto()
+    """Branches to their own page."""
+    AT_SP = auto()
+    """Loads and stores that begin with SP, which must be aligned."""
+    AT_X = auto()
+    """Those that begin with any other register."""
+
+
 class HandlerStage(Context):
     """Runs one variant of a definition over LLVM values and leaves a handler in the module.
 
@@ -42,11 +55,11 @@ class HandlerStage(Context):
         module: ir.Module,
         name: str,
         slow: ir.Function | None,
-        near: bool = False,
+        form: Form = Form.ALL,
         function: type[Function] = Function,
     ) -> None:
         super().__init__()
-        self._slow, self._near = slow, near
+        self._slow, self._form = slow, form
         self._f = function(module, name)
         self._loads = self._f.e.block
         self._entry = self._f.fn.append_basic_block("body")
@@ -58,6 +71,7 @@ class HandlerStage(Context):
         self._next: tuple[Bits, Bits | None] | None = None
         self._event: tuple[Event, Bits] | None = None
         self._fpcr = False
+        self._base: Bits | None = None
         self.touches_memory = False
 
     # -- building --------------------------------------------------------------------------------------------
@@ -76,9 +90,12 @@ class HandlerStage(Context):
         return self._f.fn
 
     def decoder(
-        self, module: ir.Module, name: str, definition: Definition, near: HandlerStage | None
+        self, module: ir.Module, name: str, definition: Definition, special: HandlerStage | None
     ) -> ir.Function:
-        """The function that fills a slot from a word and its address: handler and operands."""
+        """The function that fills a slot from a word and its address: handler and operands.
+
+        Words that the `special` handler is for get that one.
+        """
         fn = ir.Function(module, DECODER, name)
         fn.linkage = "internal"
         word, pc, slot = fn.args
@@ -87,12 +104,9 @@ class HandlerStage(Context):
         for f in definition.parameters:
             shifted = e.lshr(word, ir.Constant(word.type, f.low)) if f.low else word
             leaves[f.name] = e.trunc(shifted, ir.IntType(f.width))
-        if near is not None:
-            target = self._target(e, leaves)
-            other_page = e.lshr(e.xor(target, pc), ir.Constant(I64, 12))
-            same = e.icmp_unsigned("==", other_page, ir.Constant(I64, 0))
-            with e.if_then(same):
-                near._fill(e, leaves, slot)
+        if special is not None:
+            with e.if_then(special._suits(e, leaves)):
+                special._fill(e, leaves, slot)
                 e.ret_void()
         self._fill(e, leaves, slot)
         e.ret_void()
@@ -103,9 +117,19 @@ class HandlerStage(Context):
         """Whether the handler ends with a branch whose target predecoding knows."""
         return self._next is not None and isinstance(self._next[0].payload, StaticNode)
 
-    def _target(self, e: Emitter, leaves: dict[str, ir.Value]) -> ir.Value:
+    @property
+    def has_base(self) -> bool:
+        """Whether the handler is of a load or store that begins with a register."""
+        return self._base is not None
+
+    def _suits(self, e: Emitter, leaves: dict[str, ir.Value]) -> ir.Value:
+        """Whether the handler is for the word that is decoded."""
+        if self._base is not None:
+            return compute(e, leaves, self._base.eq(31), {})
         assert self._next is not None
-        return compute(e, leaves, self._next[0], {})
+        target = compute(e, leaves, self._next[0], {})
+        other_page = e.lshr(e.xor(target, leaves["pc"]), ir.Constant(I64, 12))
+        return e.icmp_unsigned("==", other_page, ir.Constant(I64, 0))
 
     def _fill(self, e: Emitter, leaves: dict[str, ir.Value], slot: ir.Value) -> None:
         """Store the handler and its operands to a slot; the pc in an undecoded slot was read before."""
@@ -144,7 +168,7 @@ class HandlerStage(Context):
             f.e.position_at_end(fall)
             f.advance(following)
             f.e.position_at_end(taken)
-        if self._near:
+        if self._form is Form.NEAR:
             delta = (target - self.pc).trunc(32) * SLOT_PER_PC
             f.advance(f.e.at(f.ip, f.e.sext(self.value(delta), I64)))
         elif isinstance(target.payload, StaticNode):
@@ -248,10 +272,16 @@ class HandlerStage(Context):
         return self._wrap(f.e.sub(horizon, f.budget), 64)
 
     def _x(self, r: Bits, slot31: int) -> ir.Value:
-        wide = r.zext(8)
-        slot = self.value(cond(r.eq(31), wide.like(slot31), wide))
-        e = self._f.e
+        e, slot = self._f.e, self._slot(r, slot31)
+        if self._form is Form.AT_SP and slot31 == layout.SP:
+            # the operand is not looked at, but has its place: the slow twin finds all others behind it
+            slot = ir.Constant(I8, layout.SP)
         return e.shl(e.zext(slot, I64), ir.Constant(I64, 3))
+
+    def _slot(self, r: Bits, slot31: int) -> ir.Value:
+        """Which of the state's words a register is, 8 bits; register 31 is `slot31`."""
+        wide = r.zext(8)
+        return self.value(cond(r.eq(31), wide.like(slot31), wide))
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
         """Load from the state."""
@@ -324,10 +354,29 @@ class HandlerStage(Context):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """The host's single step tells of what is not."""
         if size > 1:
-            f = self._f
-            low = self.value((address & (size - 1)).ne(0))
-            with f.e.if_then(low, likely=False):
-                f.leave(Reason.STEP, f.ip, f.budget)
+            self._step_if(self.value((address & (size - 1)).ne(0)))
+
+    def _step_if(self, condition: ir.Value) -> None:
+        """Have the host's single step run the instruction, none of which is done yet."""
+        f = self._f
+        with f.e.if_then(condition, likely=False):
+            f.leave(Reason.STEP, f.ip, f.budget)
+
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        """The careful twin finds it again, and has the host's single step tell."""
+        self._base = r
+        if self._form is Form.AT_X:
+            return
+        f, e = self._f, self._f.e
+        wrong = self.value((address & 15).ne(0))
+        if self._form is not Form.AT_SP:
+            is_sp = e.icmp_unsigned("==", self._slot(r, layout.SP), ir.Constant(I8, layout.SP))
+            wrong = e.and_(is_sp, wrong)
+        if self._slow is None:
+            self._step_if(wrong)
+            return
+        with e.if_then(wrong, likely=False):
+            f.tail(self._slow, f.ip, f.budget)
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """Noted; the handler ends with it."""
@@ -359,13 +408,17 @@ def build_handler(
     `function` is the kind of function that handlers are, on the target at hand; `kind` stages them.
     """
 
-    def build(into: ir.Module, suffix: str, slow: ir.Function | None, near: bool = False) -> HandlerStage:
-        stage = kind(into, name + suffix, slow, near, function)
+    def build(into: ir.Module, suffix: str, slow: ir.Function | None, form: Form = Form.ALL) -> HandlerStage:
+        stage = kind(into, name + suffix, slow, form, function)
         stage.build(definition, statics)
         return stage
 
     trial = build(ir.Module(name="trial"), "", None)
-    twin = build(module, "_slow", None).function if trial.touches_memory else None
-    stage = build(module, "", twin)
-    near = build(module, "_near", twin, near=True) if trial.has_static_target else None
-    return stage.decoder(module, f"{name}_decode", definition, near)
+    slow = build(module, "_slow", None).function if trial.touches_memory else None
+    stage = build(module, "", slow, Form.AT_X if trial.has_base else Form.ALL)
+    special = None
+    if trial.has_static_target:
+        special = build(module, "_near", slow, Form.NEAR)
+    elif trial.has_base:
+        special = build(module, "_sp", slow, Form.AT_SP)
+    return stage.decoder(module, f"{name}_decode", definition, special)

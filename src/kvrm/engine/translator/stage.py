@@ -21,6 +21,7 @@ from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.access import Accesses
 from kvrm.engine.translator.deferred import Deferred, RegionEmitter
 from kvrm.engine.translator.lazy_flags import signed_less
+from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import VECTOR, Registers
 from kvrm.engine.translator.shapes import parts, shaped
@@ -162,6 +163,7 @@ class RegionStage(Context):
     def _begin(self, flags: Flags | None) -> None:
         """Other code: nothing is known of registers but, perhaps, these flags."""
         self._registers.begin(flags)
+        self._aligned: set[tuple[tuple[tuple[int, int], ...], int]] = set()
         self._deferred.begin()
 
     def _run(self, block: Block) -> None:
@@ -417,6 +419,19 @@ class RegionStage(Context):
             self._deferred.settle()
             with self.e.if_then(self.value((address & (size - 1)).ne(0)), likely=False):
                 self.leave_plain()
+
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        """The interpreter tells of it. Once SP was right in a block, it is 16 bytes further too."""
+        if int(r) != 31:
+            return
+        form = linear(address, self._registers.origin)
+        if form is None:
+            self.require_aligned(address, 16, store=False)
+            return
+        known = form.terms, form.constant % 16
+        if known not in self._aligned:
+            self.require_aligned(address, 16, store=False)
+            self._aligned.add(known)
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """Noted; the block ends with it."""

@@ -39,7 +39,7 @@ Modify = Callable[[Bits, Bits], Bits]
 
 def atomic(m: Context, Rs: Bits, Rn: Bits, Rt: Bits, n: int, op: Modify) -> None:
     """Put op(what was there, Rs) in memory and what was there in Rt."""
-    address, operand = m.xsp[Rn, 64], m.x[Rs, n]
+    address, operand = m.base[Rn], m.x[Rs, n]
     old = m.aligned[address, n]
     m.mem[address, n] = op(old, operand)
     m.x[Rt, 64] = old.zext(64)
@@ -100,14 +100,14 @@ def _swap_if_equal(m: Context, address: Bits, expected: Bits, new: Bits) -> Bits
 
 def compare_and_swap(m: Context, Rs: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
     """CAS of n bits: Rs is what is expected, then what was there."""
-    old = _swap_if_equal(m, m.xsp[Rn, 64], m.x[Rs, n], m.x[Rt, n])
+    old = _swap_if_equal(m, m.base[Rn], m.x[Rs, n], m.x[Rt, n])
     m.x[Rs, 64] = old.zext(64)
 
 
 def compare_and_swap_pair(m: Context, Rs: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
     """CASP of two registers of n bits, an even one and the next."""
     expected, new = (concat(m.x[r | 1, n], m.x[r, n]) for r in (Rs, Rt))
-    old = _swap_if_equal(m, m.xsp[Rn, 64], expected, new)
+    old = _swap_if_equal(m, m.base[Rn], expected, new)
     m.x[Rs, n] = old[n - 1 : 0]
     m.x[Rs | 1, n] = old[2 * n - 1 : n]
 

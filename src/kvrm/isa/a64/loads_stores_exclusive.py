@@ -46,7 +46,7 @@ def _store_if_armed(m: Context, address: Bits, value: Bits, Rs: Bits) -> None:
 
 def load_exclusive(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
     """LDXR, LDAXR of n bits."""
-    address = m.xsp[Rn, 64]
+    address = m.base[Rn]
     value = m.aligned[address, n]
     arm_monitor(m, address, n // 8)
     m.x[Rt, 64] = value.zext(64)
@@ -54,17 +54,17 @@ def load_exclusive(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
 
 def store_exclusive(m: Context, Rs: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
     """STXR, STLXR of n bits."""
-    _store_if_armed(m, m.xsp[Rn, 64], m.x[Rt, n], Rs)
+    _store_if_armed(m, m.base[Rn], m.x[Rt, n], Rs)
 
 
 def load_acquire(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
     """LDAR of n bits; LDLAR and LDAPR promise less."""
-    m.x[Rt, 64] = m.aligned[m.xsp[Rn, 64], n].zext(64)
+    m.x[Rt, 64] = m.aligned[m.base[Rn], n].zext(64)
 
 
 def store_release(m: Context, Rn: Bits, Rt: Bits, n: int) -> None:
     """STLR of n bits; STLLR promises less."""
-    m.aligned[m.xsp[Rn, 64], n] = m.x[Rt, n]
+    m.aligned[m.base[Rn], n] = m.x[Rt, n]
 
 
 def _status_overlaps(d: Decoded) -> bool:
@@ -103,7 +103,7 @@ for _name, _fields, _operation in SINGLES:
 
 def load_exclusive_pair(m: Context, Rt2: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
     """LDXP, LDAXP of two registers of n bits."""
-    address = m.xsp[Rn, 64]
+    address = m.base[Rn]
     both = m.aligned[address, 2 * n]
     arm_monitor(m, address, n // 4)
     m.x[Rt, n] = both[n - 1 : 0]
@@ -112,7 +112,7 @@ def load_exclusive_pair(m: Context, Rt2: Bits, Rn: Bits, Rt: Bits, n: int) -> No
 
 def store_exclusive_pair(m: Context, Rs: Bits, Rt2: Bits, Rn: Bits, Rt: Bits, n: int) -> None:
     """STXP, STLXP of two registers of n bits."""
-    _store_if_armed(m, m.xsp[Rn, 64], concat(m.x[Rt2, n], m.x[Rt, n]), Rs)
+    _store_if_armed(m, m.base[Rn], concat(m.x[Rt2, n], m.x[Rt, n]), Rs)
 
 
 PAIRS: tuple[tuple[str, int, int, Callable[..., None]], ...] = (

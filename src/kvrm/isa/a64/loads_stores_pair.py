@@ -119,19 +119,19 @@ def _scaled(imm7: Bits, transfer: PairTransfer) -> Bits:
 
 def pair_offset(m: Context, imm7: Bits, Rt2: Bits, Rn: Bits, Rt: Bits, transfer: PairTransfer) -> None:
     """[Xn, #imm]; the non-temporal hint has no effect."""
-    transfer.access(m, m.xsp[Rn, 64] + _scaled(imm7, transfer), Rt, Rt2)
+    transfer.access(m, m.base[Rn] + _scaled(imm7, transfer), Rt, Rt2)
 
 
 def pair_post_index(m: Context, imm7: Bits, Rt2: Bits, Rn: Bits, Rt: Bits, transfer: PairTransfer) -> None:
     """[Xn], #imm; where a loaded register is Rn too (CONSTRAINED UNPREDICTABLE), the address wins."""
-    address = m.xsp[Rn, 64]
+    address = m.base[Rn]
     transfer.access(m, address, Rt, Rt2)
     m.xsp[Rn, 64] = address + _scaled(imm7, transfer)
 
 
 def pair_pre_index(m: Context, imm7: Bits, Rt2: Bits, Rn: Bits, Rt: Bits, transfer: PairTransfer) -> None:
     """[Xn, #imm]!, the address written back."""
-    address = m.xsp[Rn, 64] + _scaled(imm7, transfer)
+    address = m.base[Rn] + _scaled(imm7, transfer)
     transfer.access(m, address, Rt, Rt2)
     m.xsp[Rn, 64] = address
 

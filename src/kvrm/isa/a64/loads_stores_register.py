@@ -40,6 +40,10 @@ class Transfer:
         """Binary logarithm of the number of bytes."""
         return int(self.opc[0] + self.size, 2) if self.vector == "1" else int(self.size, 2)
 
+    def base(self, m: Context, Rn: Bits) -> Bits:
+        """What offsets are added to. A prefetch never faults, whatever SP is."""
+        return m.xsp[Rn, 64] if self is PREFETCH else m.base[Rn]
+
 
 def _load(size: int, width: int = 32) -> Access:
     def access(m: Context, address: Bits, Rt: Bits) -> None:
@@ -179,24 +183,24 @@ def extended(m: Context, Rm: Bits, option: int) -> Bits:
 
 def unsigned_offset(m: Context, imm12: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) -> None:
     """[Xn, #pimm]."""
-    transfer.access(m, m.xsp[Rn, 64] + imm12.zext(64).lsl(transfer.scale), Rt)
+    transfer.access(m, transfer.base(m, Rn) + imm12.zext(64).lsl(transfer.scale), Rt)
 
 
 def signed_offset(m: Context, imm9: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) -> None:
     """[Xn, #simm]; the unprivileged forms are ordinary accesses at EL0."""
-    transfer.access(m, m.xsp[Rn, 64] + imm9.sext(64), Rt)
+    transfer.access(m, transfer.base(m, Rn) + imm9.sext(64), Rt)
 
 
 def post_index(m: Context, imm9: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) -> None:
     """[Xn], #simm; where Rt is Rn too (CONSTRAINED UNPREDICTABLE for loads), the address wins."""
-    address = m.xsp[Rn, 64]
+    address = m.base[Rn]
     transfer.access(m, address, Rt)
     m.xsp[Rn, 64] = address + imm9.sext(64)
 
 
 def pre_index(m: Context, imm9: Bits, Rn: Bits, Rt: Bits, transfer: Transfer) -> None:
     """[Xn, #simm]!, the address written back."""
-    address = m.xsp[Rn, 64] + imm9.sext(64)
+    address = m.base[Rn] + imm9.sext(64)
     transfer.access(m, address, Rt)
     m.xsp[Rn, 64] = address
 
@@ -206,7 +210,7 @@ def register_offset(
 ) -> None:
     """[Xn, Rm{, extend {#amount}}]."""
     offset = extended(m, Rm, option).lsl(transfer.scale if S else 0)
-    transfer.access(m, m.xsp[Rn, 64] + offset, Rt)
+    transfer.access(m, transfer.base(m, Rn) + offset, Rt)
 
 
 def literal(m: Context, imm19: Bits, Rt: Bits, transfer: Transfer) -> None:

@@ -45,7 +45,7 @@ def _advance(m: Context, Rn: Bits, Rm: Bits, size: int) -> None:
 def load_multiple(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, count: int, selem: int) -> None:
     """LD1, LD2, LD3, LD4 (multiple structures)."""
     datasize, esize = 128 if Q else 64, 8 << size
-    elements = m.mem[m.xsp[Rn, 64], count * datasize].split(esize)
+    elements = m.mem[m.base[Rn], count * datasize].split(esize)
     for r, places in enumerate(interleaved(datasize // esize, count, selem)):
         m.v[Rt + r, datasize] = elements.shuffle(places)
 
@@ -57,7 +57,7 @@ def store_multiple(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, coun
     if selem > 1:
         lanes = datasize // esize
         elements = elements.shuffle([r * lanes + e for e in range(lanes) for r in range(count)])
-    m.mem[m.xsp[Rn, 64], count * datasize] = elements
+    m.mem[m.base[Rn], count * datasize] = elements
 
 
 def load_multiple_post(
@@ -91,7 +91,7 @@ def load_single(
 ) -> None:
     """LD1, LD2, LD3, LD4 (single structure)."""
     esize, lane = element_of(opcode, Q, S, size)
-    structure = m.mem[m.xsp[Rn, 64], selem * esize]
+    structure = m.mem[m.base[Rn], selem * esize]
     for r in range(selem):
         element = structure[esize * (r + 1) - 1 : esize * r]
         m.v[Rt + r, 128] = m.v[Rt + r, 128].split(esize).with_lane(lane, element)
@@ -103,7 +103,7 @@ def store_single(
     """ST1, ST2, ST3, ST4 (single structure)."""
     esize, lane = element_of(opcode, Q, S, size)
     elements = [m.v[Rt + r, 128].split(esize).lane(lane) for r in range(selem)]
-    m.mem[m.xsp[Rn, 64], selem * esize] = concat(*reversed(elements))
+    m.mem[m.base[Rn], selem * esize] = concat(*reversed(elements))
 
 
 def load_single_post(
@@ -125,7 +125,7 @@ def store_single_post(
 def load_replicate(m: Context, Q: Static, size: Static, Rn: Bits, Rt: Bits, selem: int) -> None:
     """LD1R, LD2R, LD3R, LD4R."""
     datasize, esize = 128 if Q else 64, 8 << size
-    structure = m.mem[m.xsp[Rn, 64], selem * esize]
+    structure = m.mem[m.base[Rn], selem * esize]
     for r in range(selem):
         m.v[Rt + r, datasize] = structure[esize * (r + 1) - 1 : esize * r].splat(datasize // esize)
 

@@ -14,7 +14,7 @@ EXECUTION = Execution.LOAD_STORE
 
 
 def _address(m: Context, imm9: Bits, Rn: Bits) -> Bits:
-    return m.xsp[Rn, 64] + imm9.sext(64)
+    return m.base[Rn] + imm9.sext(64)
 
 
 def store(m: Context, imm9: Bits, Rn: Bits, Rt: Bits, n: int, width: int) -> None:

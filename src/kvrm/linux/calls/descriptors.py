@@ -91,13 +91,13 @@ def ioctl(process: Process, fd: int, request: int, argument: int) -> int:
         case abi.FIONBIO:
             on = WORD.unpack(process.memory.read(argument, 4))[0]
             file.flags = file.flags | abi.O_NONBLOCK if on else file.flags & ~abi.O_NONBLOCK
-        case abi.FIONREAD:
-            available = file.available()
-            if available is None:
-                raise Failure(Errno.ENOTTY)
-            process.memory.write(argument, WORD.pack(available & 0xFFFFFFFF))
+        case abi.FIONREAD | abi.SIOCOUTQ:
+            number = file.available() if request == abi.FIONREAD else file.unsent()
+            if number is None:
+                raise Failure(file.refusal)
+            process.memory.write(argument, WORD.pack(number & 0xFFFFFFFF))
         case _:
-            raise Failure(Errno.ENOTTY)
+            raise Failure(file.refusal)
     return 0
 
 

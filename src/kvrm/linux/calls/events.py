@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.calls.polling import NO_EVENT, blocking, signal_mask
+from kvrm.linux.calls.timers import times_of
 from kvrm.linux.clock import CLOCKS
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.epoll import Epoll
@@ -56,7 +57,7 @@ def timerfd_create(process: Process, clock: int, flags: int) -> int:
 
 def timerfd_settime(process: Process, fd: int, flags: int, new: int, old: int) -> int:
     """Set or stop the timer of a descriptor."""
-    interval, value = process.times(new, BILLION)
+    interval, value = times_of(process, new, BILLION)
     if flags & ~(abi.TIMER_ABSTIME | _CANCEL_ON_SET):
         raise Failure(Errno.EINVAL)
     file = _timer(process, fd)

@@ -9,7 +9,7 @@ from kvrm.linux.calls.segments import keep_segments
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.nodes import File
 from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
-from kvrm.linux.files.regular import BytesFile
+from kvrm.linux.files.virtual import VirtualFile
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import Mapped, show_file
 from kvrm.linux.space import (
@@ -150,7 +150,7 @@ def _is_sealed(file: OpenFile) -> bool:
 def _can_be_mapped(file: OpenFile) -> bool:
     if isinstance(file, DeviceFile):
         return file.node.kind == "zero"
-    return isinstance(file, SeekableFile) and not isinstance(file, BytesFile) and not file.waits
+    return isinstance(file, SeekableFile) and not isinstance(file, VirtualFile) and not file.waits
 
 
 def munmap(process: Process, address: int, length: int) -> int:

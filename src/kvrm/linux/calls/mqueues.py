@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.mounts import QUEUES
 from kvrm.linux.files.mqueue import Letter, MessageQueue, Notice, QueueFile, room_of
 from kvrm.linux.files.nodes import Special
 from kvrm.linux.layout import MQ_ATTR, SIGEVENT, WORD
@@ -134,7 +135,7 @@ def _new(process: Process, asked: tuple[int, int], mode: int) -> MessageQueue:
         raise Failure(Errno.EINVAL)
     if process.mqueues.size + room_of(most, size) > process.limit(abi.RLIMIT_MSGQUEUE)[0]:
         raise Failure(Errno.EMFILE)
-    status = process.files.status(stat.S_IFREG | mode & 0o7777 & ~process.umask, size=_STATUS_SIZE)
+    status = process.files.status(stat.S_IFREG | mode & 0o7777 & ~process.umask, QUEUES, size=_STATUS_SIZE)
     return MessageQueue(Special(status), most, size)
 
 

@@ -9,7 +9,8 @@ from kvrm.linux.calls.sched import require_process
 from kvrm.linux.calls.signals import kill, rt_sigqueueinfo
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.anonymous import AnonymousFile
-from kvrm.linux.layout import INT
+from kvrm.linux.files.mounts import PROCESSES
+from kvrm.linux.layout import INT, Stat
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -24,6 +25,32 @@ class PidFile(AnonymousFile):
 
     def poll(self, process: Process) -> int:
         """No event ever."""
+        return 0
+
+    @property
+    def can_be_read(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def positioned(self) -> bool:
+        """Whether pread is told apart from read: it is, as on pidfs."""
+        return True
+
+    def stat(self) -> Stat:
+        """A file of a file system of its own."""
+        return super().stat()._replace(dev=PROCESSES.device)
+
+    def truncate(self, process: Process, size: int) -> None:
+        """EOPNOTSUPP."""
+        raise Failure(Errno.EOPNOTSUPP)
+
+    def allocate(self, process: Process, mode: int, offset: int, size: int) -> None:
+        """EOPNOTSUPP."""
+        raise Failure(Errno.EOPNOTSUPP)
+
+    def tell(self) -> int:
+        """0: it has no offset that could be set."""
         return 0
 
     def seek(self, offset: int, whence: int) -> int:

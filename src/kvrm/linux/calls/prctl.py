@@ -13,7 +13,8 @@ from kvrm.linux.layout import DOUBLEWORD, WORD
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_TIMER_SLACK: Final = 50_000
+DEFAULT_TIMER_SLACK: Final = 50_000
+"""Nanoseconds."""
 _NAME: Final = 16
 _STRICT: Final = frozenset(
     {
@@ -38,7 +39,9 @@ _USED: Final = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What prctl sets. `clear_tid` is the address that set_tid_address gave; `traced`: ptrace was asked to.
+    """What prctl and files of /proc/self set.
+
+    `clear_tid` is the address that set_tid_address gave; `traced`: ptrace was asked to.
 
     A process that has no parent, no thread, no child and no capabilities is not changed by any of it.
     """
@@ -46,7 +49,7 @@ class Controls:
     death_signal: int = 0
     dumpable: int = 1
     securebits: int = 0
-    timer_slack: int = _TIMER_SLACK
+    timer_slack: int = DEFAULT_TIMER_SLACK
     subreaper: int = 0
     no_new_privs: int = 0
     thp_disable: int = 0
@@ -54,6 +57,8 @@ class Controls:
     tagged_addresses: int = 0
     clear_tid: int = 0
     traced: bool = False
+    oom_score_adj: int = 0
+    coredump_filter: int = 0x33
 
 
 def set_tid_address(process: Process, pointer: int) -> int:
@@ -128,7 +133,7 @@ def _changed(controls: Controls, option: int, value: int, second: int) -> Contro
             kept = controls.securebits & ~abi.SECBIT_KEEP_CAPS | value * abi.SECBIT_KEEP_CAPS
             return replace(controls, securebits=kept)
         case abi.PR_SET_TIMERSLACK:
-            return replace(controls, timer_slack=value or _TIMER_SLACK)
+            return replace(controls, timer_slack=value or DEFAULT_TIMER_SLACK)
         case abi.PR_SET_CHILD_SUBREAPER:
             return replace(controls, subreaper=int(bool(value)))
         case abi.PR_SET_NO_NEW_PRIVS if value == 1:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.synthetic import HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
 from kvrm.linux.layout import BILLION
 from kvrm.linux.outcome import Exited, Finish
+from kvrm.linux.proc.system import DOMAINNAME, HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", "(none)")
+UNAME: Final = ("Linux", HOSTNAME, RELEASE, VERSION, "aarch64", DOMAINNAME)
 _RANDOM_BLOCK: Final = 1 << 20
 _KEEP: Final = 0xFFFFFFFF
 
@@ -63,17 +63,6 @@ def getrandom(process: Process, buffer: int, count: int, flags: int) -> int:
     for done in range(0, count, _RANDOM_BLOCK):
         process.memory.write(buffer + done, process.random_bytes(min(_RANDOM_BLOCK, count - done)))
     return count
-
-
-def socket(process: Process, family: int, kind: int, protocol: int) -> int:
-    """There is no network."""
-    raise Failure(Errno.EAFNOSUPPORT)
-
-
-def not_a_socket(process: Process, fd: int) -> int:
-    """No descriptor is a socket."""
-    process.file(fd)
-    raise Failure(Errno.ENOTSOCK)
 
 
 def not_possible(process: Process) -> int:

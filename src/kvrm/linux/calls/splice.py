@@ -12,7 +12,6 @@ from kvrm.linux.calls.transfer import (
     from_guest,
     gather,
     into_guest,
-    readable,
     require_offset,
     vector_of,
     writable,
@@ -36,7 +35,9 @@ _NONBLOCK: Final = 2
 def sendfile(process: Process, out_fd: int, in_fd: int, offset: int, count: int) -> int:
     """Copy from a file to another, or to a pipe."""
     given = _offset_at(process, offset)
-    source = readable(process, in_fd)
+    source = process.file(in_fd)
+    if not source.readable:
+        raise Failure(Errno.EBADF)
     if given is not None and not source.positioned:
         raise Failure(Errno.ESPIPE)
     start = source.tell() if given is None else given
@@ -46,7 +47,7 @@ def sendfile(process: Process, out_fd: int, in_fd: int, offset: int, count: int)
     sink = writable(process, out_fd)
     if not _is_pipe(sink) and sink.flags & abi.O_APPEND:
         raise Failure(Errno.EINVAL)
-    if not source.positioned:
+    if not source.positioned and not (_is_socket(source) and isinstance(sink, PipeEnd)):
         raise Failure(Errno.EINVAL)
     if not count:
         return 0
@@ -196,7 +197,8 @@ def _file_to_pipe(
         return _copy(process, source, start, sink, None, count)
     _require_room(process, sink, nonblocking)
     pages = sink.pipe.slots - len(sink.pipe.buffers)
-    data = source.pread(process, min(count, pages * PAGE - start % PAGE), start)
+    size = min(count, pages * PAGE - start % PAGE)
+    data = source.pread(process, size, start) if source.positioned else source.read(process, size)
     return sink.pipe.append(_cut(data, start % PAGE))
 
 
@@ -235,6 +237,10 @@ def _pipe_to_pipe(
 # -- pipes ---------------------------------------------------------------------------------------------------
 def _is_pipe(file: OpenFile) -> bool:
     return stat.S_ISFIFO(file.stat().mode)
+
+
+def _is_socket(file: OpenFile) -> bool:
+    return stat.S_ISSOCK(file.stat().mode)
 
 
 def _nonblocking(*files: OpenFile, flags: int = 0) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvrm.linux import abi, layout
-from kvrm.linux.calls.at import node_at, status_at
+from kvrm.linux.calls.at import found_at, status_at
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.mounts import mount_of
 from kvrm.linux.files.nodes import Directory, Node, Symlink
@@ -80,7 +80,10 @@ def readlinkat(process: Process, dirfd: int, path: int, buffer: int, size: int) 
     if size <= 0:
         raise Failure(Errno.EINVAL)
     name = process.path(path)
-    node = node_at(process, dirfd, path, abi.AT_EMPTY_PATH, follow=False)
+    if name or dirfd == abi.AT_FDCWD:
+        node: Node | None = found_at(process, dirfd, name, follow=False).existing()
+    else:
+        node = process.any_file(dirfd).node
     if not isinstance(node, Symlink):
         raise Failure(Errno.EINVAL if name else Errno.ENOENT)
     text = node.text(process)[:size]

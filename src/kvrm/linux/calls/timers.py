@@ -8,7 +8,7 @@ from kvrm.linux import abi
 from kvrm.linux.clock import clock_of
 from kvrm.linux.delivery import pending_room
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.layout import BILLION, INT, SIGEVENT, timespec, timeval
+from kvrm.linux.layout import BILLION, INT, ITIMERSPEC, SIGEVENT, timespec, timeval
 from kvrm.linux.timers import Alarm, PosixTimer, Timer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def getitimer(process: Process, which: int, pointer: int) -> int:
 
 def setitimer(process: Process, which: int, new: int, old: int) -> int:
     """Have a signal sent after some time, real or the processor's, and then at intervals."""
-    interval, value = process.times(new, _MILLION) if new else (0, 0)
+    interval, value = times_of(process, new, _MILLION) if new else (0, 0)
     alarm = _alarm(process, which)
     before = _shown(process, alarm)
     if value:
@@ -65,7 +65,7 @@ def timer_settime(process: Process, number: int, flags: int, new: int, old: int)
     """Set or stop a timer."""
     if not new:
         raise Failure(Errno.EINVAL)
-    interval, value = process.times(new, BILLION)
+    interval, value = times_of(process, new, BILLION)
     timer = _timer(process, number)
     before = _remaining(process, timer)
     timer.missed, timer.stale = 0, True
@@ -96,6 +96,18 @@ def timer_delete(process: Process, number: int) -> int:
     _timer(process, number).stop(process)
     del process.timers.posix[number]
     return 0
+
+
+def times_of(process: Process, pointer: int, units: int) -> tuple[int, int]:
+    """Interval and value of a timer at a guest address, in nanoseconds; EINVAL if they are none.
+
+    `units` are in a second: those of struct itimerval or itimerspec.
+    """
+    numbers = ITIMERSPEC.unpack(process.memory.read(pointer, ITIMERSPEC.size))
+    if min(numbers) < 0 or max(numbers[1], numbers[3]) >= units:
+        raise Failure(Errno.EINVAL)
+    interval, part, value, more = numbers
+    return interval * BILLION + part * (BILLION // units), value * BILLION + more * (BILLION // units)
 
 
 def _alarm(process: Process, which: int) -> Alarm:

@@ -47,8 +47,7 @@ def readv(process: Process, fd: int, vector: int, count: int) -> int:
 def pread64(process: Process, fd: int, buffer: int, count: int, offset: int) -> int:
     """Read at an offset; the current one stays."""
     file = _positioned(process, fd, offset)
-    if not file.readable:
-        raise Failure(Errno.EBADF)
+    require_readable(file)
     return into_guest(process, file, _one(buffer, count), offset)
 
 
@@ -61,8 +60,7 @@ def preadv(process: Process, fd: int, vector: int, count: int, low: int, high: i
 def preadv2(process: Process, fd: int, vector: int, count: int, low: int, high: int, flags: int) -> int:
     """Read into several buffers at an offset (-1: the current one), with RWF_* flags."""
     file = process.file(fd) if low == -1 else _positioned(process, fd, low)
-    if not file.readable:
-        raise Failure(Errno.EBADF)
+    require_readable(file)
     pieces = vector_of(process, vector, count)
     if not any(size for _, size in pieces):
         return 0
@@ -83,8 +81,7 @@ def writev(process: Process, fd: int, vector: int, count: int) -> int:
 def pwrite64(process: Process, fd: int, buffer: int, count: int, offset: int) -> int:
     """Write at an offset; the current one stays."""
     file = _positioned(process, fd, offset, for_writing=True)
-    if not file.writable:
-        raise Failure(Errno.EBADF)
+    require_writable(file)
     return from_guest(process, file, _one(buffer, count), offset)
 
 
@@ -97,11 +94,12 @@ def pwritev(process: Process, fd: int, vector: int, count: int, low: int, high: 
 def pwritev2(process: Process, fd: int, vector: int, count: int, low: int, high: int, flags: int) -> int:
     """Write several buffers at an offset (-1: the current one), with RWF_* flags."""
     file = process.file(fd) if low == -1 else _positioned(process, fd, low, for_writing=True)
-    if not file.writable:
-        raise Failure(Errno.EBADF)
+    require_writable(file)
     pieces = vector_of(process, vector, count)
     if not any(size for _, size in pieces):
         return 0
+    if file.by_piece and flags & ~abi.RWF_HIPRI:
+        raise Failure(Errno.EOPNOTSUPP)
     with _flagged(file, flags):
         done = from_guest(process, file, pieces, None if low == -1 else low)
     if flags & (abi.RWF_DSYNC | abi.RWF_SYNC):
@@ -119,19 +117,33 @@ def lseek(process: Process, fd: int, offset: int, whence: int) -> int:
 
 # -- what other calls move bytes with ----------------------------------------------------------------------
 def readable(process: Process, fd: int) -> OpenFile:
-    """The open file of a descriptor; EBADF unless it was opened for reading."""
+    """The open file of a descriptor that can be read."""
     file = process.file(fd)
-    if not file.readable:
-        raise Failure(Errno.EBADF)
+    require_readable(file)
     return file
 
 
 def writable(process: Process, fd: int) -> OpenFile:
-    """The open file of a descriptor; EBADF unless it was opened for writing."""
+    """The open file of a descriptor that can be written."""
     file = process.file(fd)
+    require_writable(file)
+    return file
+
+
+def require_readable(file: OpenFile) -> None:
+    """EBADF unless it was opened for reading, EINVAL if nothing of its kind can be read."""
+    if not file.readable:
+        raise Failure(Errno.EBADF)
+    if not file.can_be_read:
+        raise Failure(Errno.EINVAL)
+
+
+def require_writable(file: OpenFile) -> None:
+    """EBADF unless it was opened for writing, EINVAL if nothing of its kind can be written."""
     if not file.writable:
         raise Failure(Errno.EBADF)
-    return file
+    if not file.can_be_written:
+        raise Failure(Errno.EINVAL)
 
 
 def vector_of(process: Process, vector: int, count: int) -> Pieces:
@@ -182,6 +194,7 @@ def from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
         if file.by_piece:
             size = _rest_of_piece(pieces, done)
         try:
+            file.require_write(size)
             data = bytes(size) if file.discards else gather(process, pieces, done, size)
             if len(data) < size and file.waits:  # a pipe takes only pages that could be read whole
                 data = data[: len(data) & -PAGE]

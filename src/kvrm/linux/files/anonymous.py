@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.copying import FileCopies
+from kvrm.linux.files.mounts import ANONYMOUS
 from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat
 
-if TYPE_CHECKING:
-    pass
-
-_STATUS: Final = Stat(os.makedev(0, 13), 1, 0o600)
+_STATUS: Final = Stat(ANONYMOUS.device, 1, 0o600)
 
 
 class AnonymousFile(OpenFile):
     """Such a file; `kind` is what /proc/self/fd shows after "anon_inode:"."""
 
+    queue: WaitQueue
+
     def __init__(self, flags: int, kind: bytes) -> None:
         super().__init__(flags, b"anon_inode:" + kind)
-        self._queue = WaitQueue()
-
-    def relink(self, copies: FileCopies) -> None:
-        super().relink(copies)
-        self._queue = copies.of(self._queue)
+        self.queue = WaitQueue()
 
     @property
-    def queue(self) -> WaitQueue:
-        return self._queue
+    def can_be_written(self) -> bool:
+        return False
+
+    @property
+    def gives_pages(self) -> bool:
+        return False
+
+    @property
+    def takes_pages(self) -> bool:
+        return False
 
     @property
     def waits(self) -> bool:

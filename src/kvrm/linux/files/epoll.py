@@ -78,6 +78,14 @@ class Epoll(AnonymousFile):
         self._items = [copies.of(item) for item in self._items]
         self._ready = [copies.of(item) for item in self._ready]
 
+    @property
+    def can_be_read(self) -> bool:
+        return False
+
+    @property
+    def refusal(self) -> Errno:
+        return Errno.EINVAL
+
     def find(self, fd: int, file: OpenFile) -> Item | None:
         """The item of a file that was added by this descriptor."""
         return next((item for item in self._items if item.fd == fd and item.file is file), None)

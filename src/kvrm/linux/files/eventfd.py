@@ -23,6 +23,10 @@ class EventCounter(AnonymousFile):
         super().__init__(abi.O_RDWR | flags, b"[eventfd]")
         self._count, self._semaphore = count, semaphore
 
+    @property
+    def can_be_written(self) -> bool:
+        return True
+
     def read(self, process: Process, size: int) -> bytes:
         if size < DOUBLEWORD.size:
             raise Failure(Errno.EINVAL)
@@ -38,9 +42,11 @@ class EventCounter(AnonymousFile):
     def by_piece(self) -> bool:
         return True
 
-    def write(self, process: Process, data: bytes) -> int:
-        if len(data) != DOUBLEWORD.size:
+    def require_write(self, size: int) -> None:
+        if size != DOUBLEWORD.size:
             raise Failure(Errno.EINVAL)
+
+    def write(self, process: Process, data: bytes) -> int:
         more = DOUBLEWORD.unpack(data)[0]
         if more > _MOST:
             raise Failure(Errno.EINVAL)

@@ -90,7 +90,7 @@ class FileSystem:
             there.where = there.lowers[0]
             there.meta = None
 
-    def show_file(self, path: bytes, node: File) -> None:
+    def show_file(self, path: bytes, node: Node) -> None:
         """Make `node` visible as `path`, unless something is there already or in the way."""
         *above, name = _parts(path)
         here: Node | None = self.root

@@ -30,9 +30,21 @@ DEV: Final = Mount(os.makedev(0, _OURS + 2), abi.TMPFS_MAGIC)
 SHM: Final = Mount(os.makedev(0, _OURS + 3), abi.TMPFS_MAGIC)
 MEMFD: Final = Mount(os.makedev(0, _OURS + 4), abi.TMPFS_MAGIC)
 PIPE: Final = Mount(os.makedev(0, _OURS + 5), abi.PIPEFS_MAGIC)
-_BY_DEVICE: Final = {mount.device: mount for mount in (PROC, DEV, SHM, MEMFD, PIPE)}
+SYS: Final = Mount(os.makedev(0, _OURS + 6), abi.SYSFS_MAGIC)
+ANONYMOUS: Final = Mount(os.makedev(0, _OURS + 7), abi.ANON_INODE_FS_MAGIC)
+SOCKETS: Final = Mount(os.makedev(0, _OURS + 8), abi.SOCKFS_MAGIC)
+QUEUES: Final = Mount(os.makedev(0, _OURS + 9), abi.MQUEUE_MAGIC)
+PROCESSES: Final = Mount(os.makedev(0, _OURS + 10), abi.PID_FS_MAGIC)
+_ALL: Final = (PROC, DEV, SHM, MEMFD, PIPE, SYS, ANONYMOUS, SOCKETS, QUEUES, PROCESSES)
+_BY_DEVICE: Final = {mount.device: mount for mount in _ALL}
+_FIRST_ID: Final = 20
 
 
 def mount_of(device: int) -> Mount:
     """The file system that a file with this st_dev is in."""
     return _BY_DEVICE.get(device, OVERLAY)
+
+
+def mount_id(device: int) -> int:
+    """The number that /proc gives to that file system."""
+    return _FIRST_ID + [OVERLAY, *_BY_DEVICE.values()].index(mount_of(device))

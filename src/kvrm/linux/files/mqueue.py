@@ -79,16 +79,12 @@ class QueueFile(OpenFile):
 
     def __init__(self, flags: int, name: bytes, contents: MessageQueue) -> None:
         super().__init__(flags, b"/" + name, contents.node)
-        self.contents = contents
+        self.contents, self.queue = contents, contents.waiting
         self._offset = 0
 
     def relink(self, copies: FileCopies) -> None:
         super().relink(copies)
         self.contents = copies.of(self.contents)
-
-    @property
-    def queue(self) -> WaitQueue:
-        return self.contents.waiting
 
     def read(self, process: Process, size: int) -> bytes:
         contents, notice = self.contents, self.contents.notice

@@ -281,17 +281,6 @@ class MagicLink(Symlink):
         return self._find(process)[1]
 
 
-class Virtual(Node):
-    """A read-only file of /proc, whose bytes are made when it is opened."""
-
-    __slots__ = ("generate",)
-    immutable = True
-
-    def __init__(self, meta: Stat, generate: Callable[[Process], bytes]) -> None:
-        super().__init__(meta)
-        self.generate = generate
-
-
 class Device(Node):
     """A character device of /dev; `kind` is null, zero, full, random or tty."""
 

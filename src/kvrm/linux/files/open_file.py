@@ -26,13 +26,16 @@ class OpenFile:
 
     `flags` are the access mode and the status flags of the guest, `name` is the name that it was opened
     by, or the text that stands for it. A method that does not apply fails as Linux would. Callers check
-    `readable` and `writable`: what the file was opened for. `whole_lock` (F_RDLCK, F_WRLCK or
-    F_UNLCK) is its flock, `locked` are the ranges that it has locked.
+    `readable` and `writable`: what the file was opened for. `whole_lock` (F_RDLCK, F_WRLCK or F_UNLCK) is
+    its flock, `locked` are the ranges that it has locked. `sent` counts messages of sockets that bring it.
+    In `queue` those wait that are told when `poll` changes; it is None if that never happens.
     """
 
     def __init__(self, flags: int, name: Name | bytes, node: Node | None = None) -> None:
         self.flags = flags
         self.node = node
+        self.sent = 0
+        self.queue: WaitQueue | None = None
         self._name = name
         self.whole_lock = abi.F_UNLCK
         self.locked: Ranges = ()
@@ -71,6 +74,16 @@ class OpenFile:
         return False
 
     @property
+    def can_be_read(self) -> bool:
+        """Whether anything of its kind can be read."""
+        return True
+
+    @property
+    def can_be_written(self) -> bool:
+        """Whether anything of its kind can be written."""
+        return True
+
+    @property
     def waits(self) -> bool:
         """Whether a read may have to wait."""
         return False
@@ -103,6 +116,7 @@ class OpenFile:
     def relink(self, copies: FileCopies) -> None:
         """This is a shallow copy for a snapshot: part it from the original."""
         self.node = self.node and copies.nodes.of(self.node)
+        self.queue = self.queue and copies.of(self.queue)
         if isinstance(self._name, Name):
             self._name = self._name._replace(directory=copies.nodes.directory(self._name.directory))
 
@@ -128,6 +142,9 @@ class OpenFile:
         How many bytes stay read.
         """
         return kept
+
+    def require_write(self, size: int) -> None:
+        """Fail as a write of so many bytes does before it looks at them."""
 
     def write(self, process: Process, data: bytes) -> int:
         """Write at the current offset, which moves; how many bytes were taken."""
@@ -165,10 +182,14 @@ class OpenFile:
         """Bytes that can be read without waiting, or None if there is no such number (FIONREAD)."""
         return None
 
-    @property
-    def queue(self) -> WaitQueue | None:
-        """Where those wait that are told when `poll` changes; None if it never does."""
+    def unsent(self) -> int | None:
+        """Bytes of its buffer that unread messages take, or None if there is no such number (SIOCOUTQ)."""
         return None
+
+    @property
+    def refusal(self) -> Errno:
+        """What ioctl fails with for requests that the file does not know."""
+        return Errno.ENOTTY
 
     def poll(self, process: Process) -> int:
         """The POLL* events that hold now."""
@@ -314,6 +335,10 @@ class DeviceFile(OpenFile):
     @property
     def positioned(self) -> bool:
         return True
+
+    @property
+    def by_piece(self) -> bool:
+        return self.node.kind == "full"
 
     @property
     def discards(self) -> bool:

@@ -9,11 +9,12 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import names
 from kvrm.linux.files.mounts import mount_of
-from kvrm.linux.files.nodes import Device, Directory, File, Node, Special, Symlink, Virtual
+from kvrm.linux.files.nodes import Device, Directory, File, Node, Special, Symlink
 from kvrm.linux.files.open_file import DeviceFile, DirectoryFile, OpenFile
 from kvrm.linux.files.paths import Found, Name, resolve
 from kvrm.linux.files.pipes import Fifo, open_fifo
-from kvrm.linux.files.regular import BytesFile, GuestFile, HostFile
+from kvrm.linux.files.regular import GuestFile, HostFile
+from kvrm.linux.files.virtual import Virtual
 from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def open_node(process: Process, node: Node, flags: int, name: Name | bytes) -> O
             return DirectoryFile(kept, name, node)
         case File():
             return _open_file(process, node, kept, name, truncate)
-        case Virtual() if access == abi.O_RDONLY:
-            return BytesFile(kept, name, node, node.generate(process))
+        case Virtual():
+            return node.open(process, kept, name)
         case Device() if node.kind != "tty":
             return DeviceFile(kept, name, node)
         case Device():

@@ -12,6 +12,7 @@ from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.paths import Name
+from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat
 from kvrm.linux.waiting import wait_for_ever
 from kvrm.memory import PAGE
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _SLOTS: Final = 16
+_INPUT: Final = abi.POLLIN | abi.POLLRDNORM
+_OUTPUT: Final = abi.POLLOUT | abi.POLLWRNORM
 LARGEST: Final = 1 << 20
 """Bytes that a pipe may be given room for without privileges (/proc/sys/fs/pipe-max-size)."""
 
@@ -45,6 +48,7 @@ class Pipe:
         self.buffers: tuple[Buffer, ...] = ()
         self.slots = _SLOTS
         self.readers = self.writers = self.opened = 0
+        self.queue = WaitQueue()
 
     @property
     def full(self) -> bool:
@@ -73,9 +77,14 @@ class Pipe:
             done += len(piece)
         return tuple(buffers), done
 
+    def put(self, buffers: tuple[Buffer, ...]) -> None:
+        """Have these buffers, which are more than before."""
+        self.buffers = buffers
+        self.queue.wake(_INPUT)
+
     def take(self, size: int) -> bytes:
         """Remove up to `size` bytes from the front, of one packet at most."""
-        taken, buffers = b"", list(self.buffers)
+        taken, buffers, was_full = b"", list(self.buffers), self.full
         while buffers and len(taken) < size:
             first = buffers[0]
             piece = first.data[: size - len(taken)]
@@ -87,6 +96,8 @@ class Pipe:
             if first.packet:
                 break
         self.buffers = tuple(buffers)
+        if was_full and not self.full:
+            self.queue.wake(_OUTPUT)
         return taken
 
     def front(self, size: int) -> list[Buffer]:
@@ -102,7 +113,7 @@ class Pipe:
     def append(self, buffers: Iterable[Buffer]) -> int:
         """Put buffers at the end as far as slots are free; how many bytes that were."""
         fitting = list(buffers)[: max(0, self.slots - len(self.buffers))]
-        self.buffers += tuple(fitting)
+        self.put(self.buffers + tuple(fitting))
         return sum(len(buffer.data) for buffer in fitting)
 
     def resize(self, size: int, privileged: bool) -> int:
@@ -130,20 +141,22 @@ class Fifo(Node):
         self.pipe = Pipe()
 
     def part(self, budget: Budget) -> None:
-        pipe = Pipe()
+        pipe, queue = Pipe(), WaitQueue()
         pipe.__dict__.update(self.pipe.__dict__)
-        self.pipe = pipe
+        self.pipe, pipe.queue = pipe, queue
 
 
 class PipeEnd(OpenFile):
     """An end of a pipe, or both. Nothing but this process fills or empties it."""
 
     node: Fifo
+    queue: WaitQueue
 
     def __init__(self, flags: int, name: Name | bytes, node: Fifo) -> None:
         super().__init__(flags, name, node)
         pipe = node.pipe
         self._before: tuple[Buffer, ...] = ()
+        self.queue = pipe.queue
         self._unwritten = pipe.opened if not pipe.writers and not self.writable else None
         pipe.readers += self.readable
         pipe.writers += self.writable
@@ -194,7 +207,7 @@ class PipeEnd(OpenFile):
                 raise Failure(Errno.EAGAIN)
         elif done < len(data):
             wait_for_ever(process, "it writes more to a pipe than fits, and nothing else reads from it")
-        pipe.buffers = buffers
+        pipe.put(buffers)
         return done
 
     def require_reader(self) -> None:
@@ -227,12 +240,15 @@ class PipeEnd(OpenFile):
         pipe = self.pipe
         pipe.readers -= self.readable
         pipe.writers -= self.writable
+        if bool(pipe.readers) != bool(pipe.writers):
+            self.queue.wake(_INPUT | _OUTPUT | abi.POLLERR | abi.POLLHUP)
         if not pipe.readers and not pipe.writers:
             self.node.pipe = Pipe()
 
     def relink(self, copies: FileCopies) -> None:
         super().relink(copies)
         self._before = ()
+        self.pipe.queue = self.queue
 
 
 def open_fifo(process: Process, node: Fifo, flags: int, name: Name | bytes, named: bool) -> PipeEnd:

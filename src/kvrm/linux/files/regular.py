@@ -1,4 +1,4 @@
-"""Regular files: of the overlay and of read-only trees, of a writable tree, and of /proc."""
+"""Regular files: of the overlay and of read-only trees, and of a writable tree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kvrm.linux import abi
-from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.file_limit import require_size, within_limit
 from kvrm.linux.files.content import MAX_SIZE
 from kvrm.linux.files.host import Handle
 from kvrm.linux.files.nodes import File, Node
@@ -37,12 +37,14 @@ class GuestFile(SeekableFile):
             return 0
         if self.flags & abi.O_APPEND:
             offset = self.node.stat().size
-        return self.node.write(process, data, offset)
+        return self.node.write(process, within_limit(process, data, offset), offset)
 
     def truncate(self, process: Process, size: int) -> None:
+        require_size(process, self.size(), size)
         self.node.truncate(process, size)
 
     def allocate(self, process: Process, mode: int, offset: int, size: int) -> None:
+        require_size(process, self.size(), _allocated(mode, offset, size))
         self.node.allocate(process, mode, offset, size)
 
     def seek_content(self, offset: int, whence: int) -> int:
@@ -74,13 +76,16 @@ class HostFile(SeekableFile):
 
     def pwrite(self, process: Process, data: bytes, offset: int) -> int:
         # the host appends, so that no other writer of the file comes between its size and the write
-        flags = os.RWF_APPEND if self.flags & abi.O_APPEND else 0
-        return os.pwritev(self._handle.fd, [data], offset, flags)
+        appends = self.flags & abi.O_APPEND
+        data = within_limit(process, data, self.size() if appends else offset)
+        return os.pwritev(self._handle.fd, [data], offset, os.RWF_APPEND if appends else 0)
 
     def truncate(self, process: Process, size: int) -> None:
+        require_size(process, self.size(), size)
         os.ftruncate(self._handle.fd, size)
 
     def allocate(self, process: Process, mode: int, offset: int, size: int) -> None:
+        require_size(process, self.size(), _allocated(mode, offset, size))
         self._handle.allocate(mode, offset, size)
 
     def seek_content(self, offset: int, whence: int) -> int:
@@ -91,25 +96,6 @@ class HostFile(SeekableFile):
         os.fsync(self._handle.fd)
 
 
-class BytesFile(SeekableFile):
-    """A file of /proc, as it was when it was opened."""
-
-    def __init__(self, flags: int, name: Name | bytes, node: Node, data: bytes) -> None:
-        super().__init__(flags, name, node)
-        self._data = data
-
-    @property
-    def positioned_for_writing(self) -> bool:
-        return False
-
-    @property
-    def gives_pages(self) -> bool:
-        return False
-
-    def seek(self, offset: int, whence: int) -> int:
-        if whence == abi.SEEK_END:
-            raise Failure(Errno.EINVAL)
-        return super().seek(offset, whence)
-
-    def pread(self, process: Process, size: int, offset: int) -> bytes:
-        return self._data[offset : offset + size]
+def _allocated(mode: int, offset: int, size: int) -> int:
+    """The size that fallocate asks for."""
+    return 0 if mode & (abi.FALLOC_FL_KEEP_SIZE | abi.FALLOC_FL_COLLAPSE_RANGE) else offset + size

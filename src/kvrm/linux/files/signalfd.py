@@ -22,7 +22,7 @@ class SignalFile(AnonymousFile):
     def __init__(self, flags: int, mask: int, queue: WaitQueue) -> None:
         super().__init__(abi.O_RDWR | flags, b"[signalfd]")
         self.mask = mask
-        self._queue = queue
+        self.queue = queue
 
     def read(self, process: Process, size: int) -> bytes:
         if size < SIZE:

@@ -16,6 +16,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.mounts import PIPE
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
+from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat
 from kvrm.linux.outcome import Finish, Stopped
 from kvrm.streams import CLOSED, Closed
@@ -42,6 +43,7 @@ class BytesInput(OpenFile):
         super().__init__(abi.O_RDONLY, b"pipe:[1]")
         self._data = data
         self._offset = 0
+        self.queue = WaitQueue()
 
     def stat(self) -> Stat:
         return _pipe_stat(_STREAM_INODE)
@@ -75,6 +77,7 @@ class Capture(OpenFile):
     def __init__(self, number: int) -> None:
         super().__init__(abi.O_WRONLY, b"pipe:[%d]" % (_STREAM_INODE + number))
         self.number = number
+        self.queue = WaitQueue()
 
     def stat(self) -> Stat:
         return _pipe_stat(_STREAM_INODE + self.number)
@@ -102,6 +105,7 @@ class ObjectStream(OpenFile):
         super().__init__(flags, b"pipe:[%d]" % (_STREAM_INODE + number))
         self._stream = stream
         self._number = number
+        self.queue = WaitQueue()
 
     @property
     def waits(self) -> bool:
@@ -144,6 +148,7 @@ class HostStream(SeekableFile):
         super().__init__(flags, b"/dev/fd/%d" % fd)
         # The caller may have kept no reference to the stream, and the descriptor would close with it.
         self._stream, self._fd = stream, fd
+        self.queue = WaitQueue() if self.waits else None
 
     @property
     def waits(self) -> bool:

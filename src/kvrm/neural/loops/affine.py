@@ -32,7 +32,7 @@ class Affine:
     moving: dict[int, Progress] = field(default_factory=dict)
     others: set[int] = field(default_factory=set)
     other_vectors: set[int] = field(default_factory=set)
-    guards: list[tuple[Interval, int]] = field(default_factory=list)
+    guards: list[tuple[Interval, Value]] = field(default_factory=list)
 
     @property
     def sums(self) -> Sums:

@@ -42,7 +42,7 @@ class Loop:
     structure: Structure
     words: tuple[int, ...]
     exit: tuple[Interval, Value] | None
-    guards: list[tuple[Interval, int]]
+    guards: list[tuple[Interval, Value]]
     moving: list[tuple[int, int, Value]]
     streams: list[Stream]
     fills: list[Fill] = field(default_factory=list)
@@ -93,9 +93,15 @@ class _Analysis:
         elif self.stores:
             effect = self._store(loop)
         self._require_maintained(loop)
-        loop.guards = self.affine.guards
+        loop.guards = self.affine.guards + self._aligned()
         loop.structure = replace(loop.structure, effect=effect)
         return loop
+
+    def _aligned(self) -> list[tuple[Interval, Value]]:
+        """SP stays a multiple of 16 where accesses begin with it: its low four bits stay 0."""
+        for address in self.iteration.at_sp:
+            form_of(address)
+        return [(Interval(sp, 0, 4), self.affine.rate(sp, 64)) for sp in dict.fromkeys(self.iteration.at_sp)]
 
     def _place(self, access: int, low: int) -> Place:
         place = self.places[access]

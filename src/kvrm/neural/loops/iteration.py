@@ -35,7 +35,8 @@ class Iteration:
     """What an iteration does to what it began with.
 
     `x` and `v` have the value of each register at its end, by slot (32 is SP) and number, if it is written;
-    `flags` N, Z, C, V. `condition` is one bit: whether another iteration follows.
+    `flags` N, Z, C, V. `condition` is one bit: whether another iteration follows. `at_sp` is what SP is
+    where accesses begin with it.
     """
 
     sums: Sums
@@ -44,6 +45,7 @@ class Iteration:
     v: dict[int, Value] = field(default_factory=dict)
     flags: list[Value] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
+    at_sp: list[Value] = field(default_factory=list)
     condition: Value = 0
 
 
@@ -128,6 +130,10 @@ class Symbolic(Context):
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """It may fault."""
         raise Unsuitable("an access that must be aligned")
+
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        if int(r) == 31:
+            self.iteration.at_sp.append(_plain(address))
 
     def read_system(self, register: System) -> Bits:
         raise Unsuitable("a system register")

@@ -207,15 +207,20 @@ class DeviceFunction(Function):
             e.store_at(facet, self.vars, 8 * (Var.FLAGS + i))
         e.ret_void()
 
-    def leave(self, reason: int, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value) -> None:
+    def leave(
+        self, reason: int | ir.Value, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value
+    ) -> None:
         """Stop the lane with the reason in the state, and in IP the number of a slot, or 0."""
         self._stop(reason, ir.Constant(I64, 0) if ip is None else self._number(ip), budget, fields)
 
-    def _stop(self, reason: int, number: ir.Value, budget: ir.Value, fields: dict[str, ir.Value]) -> None:
+    def _stop(
+        self, reason: int | ir.Value, number: ir.Value, budget: ir.Value, fields: dict[str, ir.Value]
+    ) -> None:
         e = self.e
         for name, value in fields.items():
             e.store_at(value, self.state, getattr(layout, name))
-        e.store_at(ir.Constant(I64, reason), self.state, layout.REASON)
+        reason = ir.Constant(I64, reason) if isinstance(reason, int) else reason
+        e.store_at(reason, self.state, layout.REASON)
         e.store_at(number, self.state, layout.IP)
         self._return(ir.Constant(I64, STOPPED), budget)
 

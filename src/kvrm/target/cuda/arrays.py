@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.arguments import shown
 from kvrm.errors import UsageError
-from kvrm.machine.lanes_inputs import offset_of, span_of, words_of
+from kvrm.machine.lanes_inputs import WRITABLE, offset_of, span_of, words_of
 from kvrm.target.cuda.abi import GROUP, LANE_WORDS
 from kvrm.target.cuda.driver import Device
 
@@ -67,8 +68,8 @@ class _Registers:
         self._lanes = lanes
 
     def __getitem__(self, name: str) -> DeviceArray:
-        if name not in {f"x{i}" for i in range(31)} | {f"v{i}" for i in range(32)} | {"sp"}:
-            raise UsageError(f"registers[{name!r}]: on the device there are x0 to x30, sp and v0 to v31")
+        if not isinstance(name, str) or name in ("pc", "nzcv") or name not in WRITABLE:
+            raise UsageError(f"registers[{shown(name)}]: on the device there are x0 to x30, sp and v0 to v31")
         states, groups = self._lanes.states, self._lanes.groups
         shape: tuple[int, ...] = (groups, GROUP)
         strides: tuple[int, ...] = (GROUP * LANE_WORDS * 8, 8)

@@ -14,6 +14,7 @@ from kvrm.engine.interpreter.abi import DECODER, Callee
 from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT, Reason
+from kvrm.engine.interpreter.stage import Form
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
@@ -92,18 +93,18 @@ def stage(
     decoders: list[ir.Function] = []
     for k, (key, statics) in enumerate(variants):
         d = definition_of(key)
-        far = _handler(device, f"h{k}", d, statics, len(functions), near=False)
+        far = _handler(device, f"h{k}", d, statics, len(functions))
         straight = d.execution not in (Execution.BRANCH, Execution.SYSTEM)
         functions.append((far.function, straight))
         near = None
         if far.has_static_target:
-            near = _handler(device, f"h{k}_near", d, statics, len(functions), near=True)
+            near = _handler(device, f"h{k}_near", d, statics, len(functions), Form.NEAR)
             functions.append((near.function, straight))
         classes += [d.execution] * (len(functions) - len(classes))
         decoders.append(far.decoder(host, f"d{k}", d, near))
     for k in prefetching or ():
         d = definition_of(variants[k][0])
-        far = _handler(device, f"h{k}_ahead", d, variants[k][1], len(functions), near=False, prefetches=True)
+        far = _handler(device, f"h{k}_ahead", d, variants[k][1], len(functions), prefetches=True)
         functions.append((far.function, True))
         classes.append(d.execution)
         decoders.append(far.decoder(host, f"d{k}_ahead", d, None))
@@ -132,7 +133,7 @@ def can_prefetch(variant: Variant) -> bool:
     if d.execution is not Execution.LOAD_STORE:
         return False
     try:
-        _handler(Module(LOCAL_POINTER, readies=True), "h", d, variant[1], 0, near=False, prefetches=True)
+        _handler(Module(LOCAL_POINTER, readies=True), "h", d, variant[1], 0, prefetches=True)
     except StagingError:
         return False
     return True
@@ -154,10 +155,10 @@ def _handler(
     d: Definition,
     statics: Sequence[int],
     number: int,
-    near: bool,
+    form: Form = Form.ALL,
     prefetches: bool = False,
 ) -> DeviceStage:
-    made = DeviceStage(module, name, number, near, prefetches)
+    made = DeviceStage(module, name, number, form, prefetches)
     made.build(d, statics)
     return made
 

@@ -7,8 +7,9 @@ from contextlib import nullcontext
 from llvmlite import ir
 
 from kvrm.engine.emitter import I32, I64, PTR, Emitter
+from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
-from kvrm.engine.interpreter.stage import HandlerStage, operand_width
+from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
 from kvrm.machine import state as layout
@@ -29,10 +30,11 @@ class DeviceStage(HandlerStage):
     _f: DeviceFunction
 
     def __init__(
-        self, module: ir.Module, name: str, number: int, near: bool, prefetches: bool = False
+        self, module: ir.Module, name: str, number: int, form: Form, prefetches: bool = False
     ) -> None:
-        super().__init__(module, name, None, near, DeviceFunction)
+        super().__init__(module, name, None, form, DeviceFunction)
         self._number, self._prefetches = number, prefetches
+        self._way_out: tuple[ir.Block, ir.PhiInstr] | None = None
         self._taken: list[tuple[int, int]] = [(STEPS, STEPS_BYTES)] if prefetches else []
 
     def read_memory(self, address: Bits, n: int) -> Bits:
@@ -54,12 +56,28 @@ class DeviceStage(HandlerStage):
     def _accessed(self, address: ir.Value, page: ir.Value) -> None:
         """Leave if an access was refused; `page` is what it returned."""
         f, e = self._f, self._f.e
-        with e.if_then(e.icmp_unsigned("==", page, ir.Constant(I64, far.REFUSED)), likely=False):
-            f.leave(Reason.MEMORY, f.ip, f.budget)
+        self._leave_if(e.icmp_unsigned("==", page, ir.Constant(I64, far.REFUSED)), Reason.MEMORY)
         if self._prefetches:
             self._prefetches = False
             word, shift = f.operands[STEPS // 8], ir.Constant(I64, 8 * (STEPS % 8))
             prefetch(e, address, page, e.lshr(word, shift))
+
+    def _step_if(self, condition: ir.Value) -> None:
+        """As the interpreter."""
+        self._leave_if(condition, Reason.STEP)
+
+    def _leave_if(self, condition: ir.Value, reason: Reason) -> None:
+        """Leave, none of the instruction being done yet: by one way out, since it is inlined in the loop."""
+        f, e = self._f, self._f.e
+        if self._way_out is None:
+            with e.goto_block(e.append_basic_block("way_out")):
+                self._way_out = e.block, e.phi(I64)
+                f.leave(self._way_out[1], f.ip, f.budget)
+        block, reasons = self._way_out
+        reasons.add_incoming(ir.Constant(I64, reason), e.block)
+        after = e.append_basic_block("after")
+        unlikely(e.cbranch(condition, block, after))
+        e.position_at_end(after)
 
     def _finish(self) -> None:
         if self._event is not None and self._event[0] is Event.SVC:
