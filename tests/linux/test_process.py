@@ -120,12 +120,14 @@ def test_numbers_are_those_of_the_kernel_headers() -> None:
     if not header.exists():
         pytest.skip("no arm64 kernel headers (Debian package linux-libc-dev-arm64-cross)")
     defined = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", header.read_text(), re.MULTILINE)
-    known = {int(number): name for name, number in reversed(defined)} | {
+    known = {int(number): name for name, number in reversed(defined) if name != "syscalls"} | {
         79: "newfstatat",
         84: "sync_file_range",
     }
     for number, row in TABLE.items():
-        assert known[number] == row.name == name_of(number)
+        assert row.name == name_of(number)
+        if number <= max(known):  # the headers may be older than the call
+            assert known[number] == row.name
 
 
 def test_a_process_that_was_not_started_can_be_asked(tmp_path: Path) -> None:

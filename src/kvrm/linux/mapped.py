@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import File
+from kvrm.linux.files.nodes import File, Node
 from kvrm.linux.files.open_file import OpenFile
-from kvrm.memory import Image
+from kvrm.memory import Image, Mark
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -23,11 +23,15 @@ _FILE_LIMIT: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The part of an open file that an image is made of: `length` bytes from `offset` on."""
+    """The part of an open file that an image is made of: `length` bytes from `offset` on.
+
+    What is mapped as shared never becomes writable if the file was `read_only` then.
+    """
 
     file: OpenFile
     offset: int
     length: int
+    read_only: bool = False
 
     @property
     def size(self) -> int:
@@ -44,6 +48,13 @@ class Mapped:
         """The part as it is now."""
         data = self.file.pread(process, self.size, self.offset) if self.size else b""
         return Image(data, self.file.path.decode(errors="surrogateescape"), ends=True)
+
+
+def is_writable(process: Process, node: Node) -> bool:
+    """Whether a shared mapping of a file is or may become writable."""
+    shared = {region.backing for region in process.memory.regions() if region.marks & Mark.SHARED}
+    known = [process.mapped[image] for image in shared if image in process.mapped]
+    return any(mapped.file.node is node and not mapped.read_only for mapped in known)
 
 
 def file_room(process: Process) -> int:

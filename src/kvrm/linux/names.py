@@ -47,7 +47,8 @@ _RUNS: Final = {
         fsopen fsconfig fsmount fspick pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2
         process_madvise epoll_pwait2 mount_setattr quotactl_fd landlock_create_ruleset
         landlock_add_rule landlock_restrict_self memfd_secret process_mrelease futex_waitv
-        set_mempolicy_home_node
+        set_mempolicy_home_node cachestat fchmodat2 map_shadow_stack futex_wake futex_wait
+        futex_requeue statmount listmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal
     """,
 }
 

@@ -20,6 +20,7 @@ from kvrm.linux.calls import (
     entries,
     events,
     futex,
+    handles,
     identity,
     inotify,
     limits,
@@ -88,15 +89,22 @@ def _row(
     return Syscall(number, name, handler, kinds, names, resident, layout.unpack_from)
 
 
+_XATTR_SET: Final = "path:s name:s value:p size:n flags:x"
 _XATTR_GET: Final = "path:s name:s value:p size:n"
 _REMOTE: Final = "pid:i local:p locals:n remote:p remotes:n flags:x"
 _ROWS: Final = [
+    _row(5, "setxattr", xattr.setxattr, _XATTR_SET),
+    _row(6, "lsetxattr", xattr.lsetxattr, _XATTR_SET),
+    _row(7, "fsetxattr", xattr.fsetxattr, "fd:i name:s value:p size:n flags:x"),
     _row(8, "getxattr", xattr.getxattr, _XATTR_GET),
     _row(9, "lgetxattr", xattr.lgetxattr, _XATTR_GET),
     _row(10, "fgetxattr", xattr.fgetxattr, "fd:i name:s value:p size:n"),
     _row(11, "listxattr", xattr.listxattr, "path:s names:p size:n"),
     _row(12, "llistxattr", xattr.llistxattr, "path:s names:p size:n"),
     _row(13, "flistxattr", xattr.flistxattr, "fd:i names:p size:n"),
+    _row(14, "removexattr", xattr.removexattr, "path:s name:s"),
+    _row(15, "lremovexattr", xattr.lremovexattr, "path:s name:s"),
+    _row(16, "fremovexattr", xattr.fremovexattr, "fd:i name:s"),
     _row(17, "getcwd", status.getcwd, "buffer:p size:n", True),
     _row(19, "eventfd2", events.eventfd2, "count:u flags:x"),
     _row(20, "epoll_create1", events.epoll_create1, "flags:x"),
@@ -320,6 +328,8 @@ _ROWS: Final = [
     _row(261, "prlimit64", limits.prlimit64, "pid:i resource:u new:p old:p", True),
     _row(262, "fanotify_init", privileged.not_permitted),
     _row(266, "clock_adjtime", time.clock_adjtime, "clock:i buffer:p"),
+    _row(264, "name_to_handle_at", handles.name_to_handle_at, "dirfd:i path:s handle:p mount:p flags:x"),
+    _row(265, "open_by_handle_at", privileged.not_permitted),
     _row(267, "syncfs", descriptors.syncfs, "fd:i"),
     _row(268, "setns", privileged.setns, "fd:i kind:x"),
     _row(269, "sendmmsg", messages.sendmmsg, "fd:i messages:p count:u flags:x"),
@@ -353,6 +363,9 @@ _ROWS: Final = [
     _row(438, "pidfd_getfd", pidfd.pidfd_getfd, "pidfd:i fd:i flags:x"),
     _row(439, "faccessat2", status.faccessat2, "dirfd:i path:s mode:o flags:x"),
     _row(441, "epoll_pwait2", events.epoll_pwait2, "epoll:i events:p most:i timeout:p mask:p size:n"),
+    _row(451, "cachestat", handles.cachestat, "fd:u range:p result:p flags:x"),
+    _row(452, "fchmodat2", attributes.fchmodat2, "dirfd:i path:s mode:o flags:x"),
+    _row(457, "statmount", handles.statmount, "request:p buffer:p size:n flags:x"),
 ]
 
 TABLE: Final = {row.number: row for row in _ROWS}

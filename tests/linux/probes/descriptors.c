@@ -17,9 +17,6 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#pragma GCC diagnostic ignored "-Wstringop-overflow" /* bad pointers and counts are what is asked about */
-#pragma GCC diagnostic ignored "-Wstringop-overread"
-
 static char buffer[4096] = "0123456789";
 static struct iovec piece = {buffer, 4}, bad_piece = {(void *)8, 4};
 static int other; /* a regular file that may be read and written */

@@ -9,8 +9,6 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
-#pragma GCC diagnostic ignored "-Wstringop-overflow" /* bad pointers and counts are what is asked about */
-#pragma GCC diagnostic ignored "-Wstringop-overread"
 
 #define BAD ((void *)8)
 #define ADD EPOLL_CTL_ADD

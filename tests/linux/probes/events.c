@@ -8,8 +8,6 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#pragma GCC diagnostic ignored "-Wstringop-overflow" /* bad pointers and counts are what is asked about */
-#pragma GCC diagnostic ignored "-Wstringop-overread"
 
 #define BAD ((void *)8)
 #define MS 1000000L

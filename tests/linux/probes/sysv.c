@@ -9,8 +9,6 @@
 
 #define BAD ((void *)8)
 #pragma GCC diagnostic ignored "-Wnonnull" /* bad pointers are what is asked about */
-#pragma GCC diagnostic ignored "-Wstringop-overflow"
-#pragma GCC diagnostic ignored "-Wstringop-overread"
 
 union semun { int val; struct semid_ds *buf; unsigned short *array; struct seminfo *info; };
 

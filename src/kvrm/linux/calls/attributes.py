@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.at import Target, found_at, target_at, target_of
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import Directory, Node, Symlink
+from kvrm.linux.files.nodes import Directory, File, Node, Symlink
 from kvrm.linux.layout import BILLION, TIMESPEC
 
 if TYPE_CHECKING:
@@ -21,12 +21,21 @@ _TIMES: Final = {
     (False, True): abi.IN_MODIFY,
 }
 """What is told when the time of access, that of modification, or both are set."""
+_RUNNABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def fchmodat(process: Process, dirfd: int, path: int, mode: int) -> int:
     """Change permission bits."""
     found = found_at(process, dirfd, process.path(path))
     return _chmod(process, Target(found.existing(), found.called), mode)
+
+
+def fchmodat2(process: Process, dirfd: int, path: int, mode: int, flags: int) -> int:
+    """Change permission bits, of a link itself with AT_SYMLINK_NOFOLLOW (which no file system allows)."""
+    if flags & ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_EMPTY_PATH):
+        raise Failure(Errno.EINVAL)
+    target = target_at(process, dirfd, path, flags, follow=not flags & abi.AT_SYMLINK_NOFOLLOW)
+    return _chmod(process, target, mode)
 
 
 def fchmod(process: Process, fd: int, mode: int) -> int:
@@ -94,6 +103,9 @@ def _chmod(process: Process, target: Target, mode: int) -> int:
     _change(process, node)
     if isinstance(node, Symlink):
         raise Failure(Errno.EOPNOTSUPP)
+    sealed = isinstance(node, File) and node.seals is not None and node.seals & abi.F_SEAL_EXEC
+    if sealed and (node.stat().mode ^ mode) & _RUNNABLE:
+        raise Failure(Errno.EPERM)
     if _on_host(node):
         node.grip().chmod(mode)
     else:

@@ -11,6 +11,7 @@ from kvrm.linux.files.locks import in_the_way, others, packed, range_at, with_ra
 from kvrm.linux.files.nodes import File
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.pipes import PipeEnd
+from kvrm.linux.mapped import is_writable
 from kvrm.linux.waiting import wait_for_ever
 from kvrm.memory import PAGE
 
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 _SEALS: Final = (
-    abi.F_SEAL_SEAL
-    | abi.F_SEAL_SHRINK
-    | abi.F_SEAL_GROW
-    | abi.F_SEAL_WRITE
-    | abi.F_SEAL_FUTURE_WRITE
-    | abi.F_SEAL_EXEC
+    abi.F_SEAL_SEAL | abi.F_SEAL_SHRINK | abi.F_SEAL_GROW | abi.F_SEALS_OF_WRITING | abi.F_SEAL_EXEC
 )
 _FOR_PATHS: Final = (abi.F_DUPFD, abi.F_DUPFD_CLOEXEC, abi.F_GETFD, abi.F_SETFD, abi.F_GETFL)
 _LOCK_NB: Final = 4
@@ -63,7 +59,7 @@ def fcntl(process: Process, fd: int, command: int, argument: int) -> int:
         case abi.F_GET_SEALS:
             return _sealable(file)[1]
         case abi.F_ADD_SEALS:
-            _seal(file, argument)
+            _seal(process, file, argument)
         case _:
             raise Failure(Errno.EINVAL)
     return 0
@@ -135,7 +131,7 @@ def _sealable(file: OpenFile) -> tuple[File, int]:
     return file.node, file.node.seals
 
 
-def _seal(file: OpenFile, seals: int) -> None:
+def _seal(process: Process, file: OpenFile, seals: int) -> None:
     if not file.writable:
         raise Failure(Errno.EPERM)
     if seals & ~_SEALS:
@@ -144,5 +140,7 @@ def _seal(file: OpenFile, seals: int) -> None:
     if sealed & abi.F_SEAL_SEAL:
         raise Failure(Errno.EPERM)
     if seals & abi.F_SEAL_EXEC and node.own().mode & (stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH):
-        seals |= abi.F_SEAL_SHRINK | abi.F_SEAL_GROW | abi.F_SEAL_WRITE | abi.F_SEAL_FUTURE_WRITE
+        seals |= abi.F_SEAL_SHRINK | abi.F_SEAL_GROW | abi.F_SEALS_OF_WRITING
+    if seals & abi.F_SEAL_WRITE and is_writable(process, node):
+        raise Failure(Errno.EBUSY)
     node.seals = sealed | seals

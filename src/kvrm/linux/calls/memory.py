@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.segments import keep_segments
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.nodes import File
 from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
 from kvrm.linux.files.virtual import VirtualFile
 from kvrm.linux.loader import MMAP_LOW
@@ -89,7 +90,7 @@ def mmap(process: Process, address: int, length: int, prot: int, flags: int, fd:
     require_room(process, size - size_of(over), allowed, marks)
     image = None
     if file is not None and not isinstance(file, DeviceFile):
-        image = show_file(process, Mapped(file, offset, size))
+        image = show_file(process, Mapped(file, offset, size, not file.writable or _is_sealed(file)))
     name = image.name if image else _SHARED_MEMORY if marks & Mark.SHARED else ""
     process.memory.map(start, size, allowed, image, name=name, marks=marks)
     return start
@@ -133,9 +134,17 @@ def _kind(file: OpenFile | None, prot: int, flags: int, offset: int, size: int) 
             raise Failure(Errno.EACCES)
         if not _can_be_mapped(file):
             raise Failure(Errno.ENODEV)
+        if shared and prot & Prot.W and _is_sealed(file):
+            raise Failure(Errno.EPERM)
     if grows and (shared or file is not None):
         raise Failure(Errno.EINVAL)
     return (Mark.SHARED if shared else Mark.NONE) | (Mark.GROWSDOWN if grows else Mark.NONE)
+
+
+def _is_sealed(file: OpenFile) -> bool:
+    """Whether nothing may write to the file by a new mapping."""
+    node = file.node
+    return isinstance(node, File) and bool((node.seals or 0) & abi.F_SEALS_OF_WRITING)
 
 
 def _can_be_mapped(file: OpenFile) -> bool:
@@ -200,7 +209,7 @@ def _protect(process: Process, regions: list[Region], end: int, prot: Prot) -> i
 
 
 def _is_read_only(process: Process, image: Image | None) -> bool:
-    return image in process.mapped and not process.mapped[image].file.writable
+    return image in process.mapped and process.mapped[image].read_only
 
 
 def mincore(process: Process, address: int, length: int, vector: int) -> int:

@@ -156,18 +156,19 @@ def vmsplice(process: Process, fd: int, vector: int, count: int, flags: int) -> 
         return 0
     if not _is_pipe(file):
         raise Failure(Errno.EBADF)
-    if not file.writable:
-        return into_guest(process, file, pieces)
     if not isinstance(file, PipeEnd):
-        return from_guest(process, file, pieces)
-    _require_room(process, file, _nonblocking(file, flags=flags))
+        return (from_guest if file.writable else into_guest)(process, file, pieces)
+    nonblocking = bool(flags & _NONBLOCK)  # O_NONBLOCK makes no difference
+    if not file.writable:
+        return into_guest(process, file, pieces) if file.readable_now(process, nonblocking) else 0
+    _require_room(process, file, nonblocking)
     done = file.pipe.append(_pages_of(process, pieces, file.pipe.slots))
     process.watches.used(file, abi.IN_MODIFY)
     return done
 
 
 def _told(process: Process, source: OpenFile, sink: OpenFile, done: int) -> int:
-    """So many bytes were moved: who watches the files is told."""
+    """That many bytes were moved: those who watch the files are told."""
     if done:
         process.watches.used(source, abi.IN_ACCESS)
         process.watches.used(sink, abi.IN_MODIFY)

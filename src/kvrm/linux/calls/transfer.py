@@ -171,7 +171,7 @@ def into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
 
 
 def _into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | None) -> int:
-    total, done = _total(pieces), 0
+    total, done = _total(pieces, offset), 0
     while True:
         size = min(BLOCK, total - done)
         try:
@@ -203,7 +203,7 @@ def from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
 
 
 def _from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | None) -> int:
-    total, done = _total(pieces), 0
+    total, done = _total(pieces, offset), 0
     while True:
         size = min(BLOCK, total - done)
         if file.by_piece:
@@ -284,8 +284,12 @@ def _one(address: int, size: int) -> Pieces:
     return [(address, size)]
 
 
-def _total(pieces: Pieces) -> int:
-    return min(sum(size for _, size in pieces), abi.MAX_RW_COUNT)
+def _total(pieces: Pieces, offset: int | None) -> int:
+    """How many bytes to move at most; EINVAL if they would pass the last offset that there is."""
+    total = sum(size for _, size in pieces)
+    if offset is not None and offset + total > MAX_OFFSET:
+        raise Failure(Errno.EINVAL)
+    return min(total, abi.MAX_RW_COUNT)
 
 
 def _require_user(address: int, size: int) -> None:

@@ -11,6 +11,7 @@ from kvrm.linux.files.copying import NodeCopies
 from kvrm.linux.files.host import HostTree, Location, Parts
 from kvrm.linux.files.mounts import OVERLAY, Mount
 from kvrm.linux.files.nodes import Directory, File, Node
+from kvrm.linux.files.xattrs import Xattrs
 from kvrm.linux.layout import Stat
 
 _FIRST_INODE: Final = 1 << 40
@@ -24,6 +25,7 @@ class FileSystem:
 
     def __init__(self, limit: int, uid: int, gid: int, now: int) -> None:
         self.budget = Budget(limit)
+        self.xattrs = Xattrs(self.budget)
         self.now = now
         self.uid = uid
         self.gid = gid
@@ -35,6 +37,7 @@ class FileSystem:
         other = object.__new__(FileSystem)
         other.__dict__.update(self.__dict__)
         other.budget = nodes.budget
+        other.xattrs = self.xattrs.copy(nodes.budget)
         other.root = nodes.directory(self.root)
         return other
 

@@ -74,6 +74,10 @@ class Handle:
         """A path of the host that leads to this very file, whatever has its name by now."""
         return f"/proc/self/fd/{self.fd}"
 
+    def reopen(self, flags: int) -> Handle:
+        """The same file opened once more, even if it has no name any more."""
+        return Handle(os.open(self.path, flags | os.O_NONBLOCK | os.O_NOCTTY))
+
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`."""
         return os.pread(self.fd, size, offset)

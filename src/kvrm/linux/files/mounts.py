@@ -17,6 +17,11 @@ class Mount(NamedTuple):
     device: int
     magic: int
 
+    @property
+    def number(self) -> int:
+        """What name_to_handle_at calls it."""
+        return self.device & 0xFF
+
 
 OVERLAY: Final = Mount(os.makedev(0, 77), abi.EXT2_SUPER_MAGIC)
 """All that the guest is shown of the host, with its changes."""

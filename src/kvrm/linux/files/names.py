@@ -18,6 +18,7 @@ from kvrm.linux.files.mounts import SHM, Mount, mount_of
 from kvrm.linux.files.nodes import Directory, File, Node, Special, Symlink
 from kvrm.linux.files.paths import Found, Name
 from kvrm.linux.files.pipes import Fifo
+from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -96,6 +97,8 @@ def link(process: Process, node: Node, name: Name) -> None:
             raise Failure(Errno.ENOENT)
         _put(process, name, node)
         node.change(process.files.now, nlink=links + 1)
+        if isinstance(node, File):
+            node.linkable = False
     process.watches.made(name, linked=True)
 
 
@@ -110,6 +113,7 @@ def unlink(process: Process, name: Name) -> None:
     before = node.stat()
     if name.directory.on_host:
         location(name).apply(os.unlink)
+        _forget(process, before)
     else:
         _drop(process, name, node)
     process.watches.removed(process, name, before)
@@ -129,6 +133,7 @@ def rmdir(process: Process, name: Name) -> None:
         where.tree.forget()
         name.directory.cache.pop(name.name, None)
         node.meta = before._replace(nlink=0, size=0)
+        _forget(process, before)
     else:
         _drop(process, name, node)
     process.watches.removed(process, name, before)
@@ -176,7 +181,12 @@ def rename(process: Process, old: Name, new: Name, flags: int) -> None:
     if old.directory.on_host:
         if flags & abi.RENAME_WHITEOUT:
             raise Failure(Errno.EINVAL)
+        replaced = there.stat() if there is not None and not exchange else None
         rename_on_host(location(old), location(new), flags)
+        if there is not None and replaced is not None:
+            _forget(process, replaced)
+            if isinstance(there, Directory):
+                there.meta = replaced._replace(nlink=0, size=0)
         _move_on_host(old, node, new, there if exchange else None)
     elif exchange:
         assert there is not None
@@ -317,11 +327,19 @@ def _drop(process: Process, name: Name, node: Node) -> None:
     if isinstance(node, Directory):
         if node.names(process):
             raise Failure(Errno.ENOTEMPTY)
+        _forget(process, node.own())
         node.change(now, nlink=0, size=0)
         directory.change(now, nlink=max(2, directory.own().nlink - 1))
     else:
+        _forget(process, node.own())
         node.change(now, nlink=max(0, node.own().nlink - 1))
     _remove(process, name)
+
+
+def _forget(process: Process, last: Stat) -> None:
+    """Drop the extended attributes of a file whose last name went; `last` is its status before."""
+    if last.nlink <= 1 or stat.S_ISDIR(last.mode):
+        process.files.xattrs.drop((last.dev, last.ino))
 
 
 def _put(process: Process, name: Name, node: Node) -> None:

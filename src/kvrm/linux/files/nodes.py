@@ -21,6 +21,7 @@ from kvrm.linux.layout import Stat
 from kvrm.memory import PAGE
 
 if TYPE_CHECKING:
+    from kvrm.linux.files.paths import Name
     from kvrm.linux.process import Process
 
 
@@ -170,11 +171,12 @@ class File(Node):
         """Reserve room, or make holes, zeros, or another order of pages, as fallocate(2) says."""
         sealed, old = self.seals or 0, self.stat().size
         shrinks, grows = mode & abi.FALLOC_FL_COLLAPSE_RANGE, mode & abi.FALLOC_FL_INSERT_RANGE
-        if mode & abi.FALLOC_FL_PUNCH_HOLE and sealed & (abi.F_SEAL_WRITE | abi.F_SEAL_FUTURE_WRITE):
+        punches = mode & abi.FALLOC_FL_PUNCH_HOLE
+        if punches and sealed & abi.F_SEALS_OF_WRITING:
+            raise Failure(Errno.EPERM)
+        if not punches and offset + size > old and sealed & abi.F_SEAL_GROW:  # even if the size is to stay
             raise Failure(Errno.EPERM)
         extends = not mode & (abi.FALLOC_FL_KEEP_SIZE | shrinks) and offset + size > old
-        if extends and sealed & abi.F_SEAL_GROW:
-            raise Failure(Errno.EPERM)
         if (shrinks or grows) and (offset % PAGE or size % PAGE):
             raise Failure(Errno.EINVAL)
         if (shrinks and offset + size >= old) or (grows and offset >= old):
@@ -186,7 +188,7 @@ class File(Node):
             content.shift(offset + size, -size, under)
         elif grows:
             content.shift(offset, size, under)
-        elif mode & abi.FALLOC_FL_PUNCH_HOLE:
+        elif punches:
             # a hole that passes the end takes the last page whole
             content.clear(
                 offset, size if offset + size <= old else max(0, -(-old // PAGE) * PAGE - offset), under
@@ -211,7 +213,7 @@ class File(Node):
     def _unsealed(self, size: int, offset: int) -> int:
         """How many bytes may be written in spite of seals; EPERM if none."""
         assert self.seals is not None
-        if self.seals & (abi.F_SEAL_WRITE | abi.F_SEAL_FUTURE_WRITE):
+        if self.seals & abi.F_SEALS_OF_WRITING:
             raise Failure(Errno.EPERM)
         old = self.stat().size
         if not self.seals & abi.F_SEAL_GROW or offset + size <= old:

@@ -233,6 +233,8 @@ class SeekableFile(OpenFile):
         return kept
 
     def write(self, process: Process, data: bytes) -> int:
+        if not data:
+            return 0
         written = self.pwrite(process, data, self.offset)
         self.offset = self.size() if self.flags & abi.O_APPEND else self.offset + written
         return written

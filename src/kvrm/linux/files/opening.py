@@ -117,8 +117,10 @@ def _open_file(process: Process, node: File, flags: int, name: Name | bytes, tru
     file: OpenFile
     if node.on_host:
         assert node.where is not None
-        access = abi.O_RDWR if truncate else flags & abi.O_ACCMODE
-        file = HostFile(flags, name, node, node.where.tree.open(node.where.parts, _HOST_ACCESS[access]))
+        access = _HOST_ACCESS[abi.O_RDWR if truncate else flags & abi.O_ACCMODE]
+        there = node.opened()  # which also leads to a file that has no name any more
+        handle = there.reopen(access) if there else node.where.tree.open(node.where.parts, access)
+        file = HostFile(flags, name, node, handle)
     else:
         file = GuestFile(flags, name, node)
     if truncate:
@@ -148,7 +150,7 @@ def _unnamed(process: Process, directory: Node, flags: int, mode: int) -> OpenFi
         raise Failure(Errno.ENOTDIR)
     process.credentials.require(directory, abi.W_OK | abi.X_OK)
     if directory.dead:
-        raise Failure(Errno.ENOENT)
+        raise Failure(Errno.EPERM)  # of all calls only this one, on ext4
     if directory.on_host:
         assert directory.where is not None
         where = directory.where

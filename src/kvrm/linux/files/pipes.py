@@ -121,7 +121,7 @@ class Pipe:
         pages = 1
         while pages * PAGE < size:
             pages *= 2
-        if not 0 < size <= 1 << 31:
+        if size > 1 << 31:
             raise Failure(Errno.EINVAL)
         if pages > self.slots and pages * PAGE > LARGEST and not privileged:
             raise Failure(Errno.EPERM)

@@ -86,8 +86,8 @@ def add_kernel(files: FileSystem, pid: int) -> None:
 def _directory(
     files: FileSystem, parent: Directory, name: bytes, mount: Mount, mode: int = 0o755
 ) -> Directory:
-    """A directory in `parent`, over what the host has there."""
-    there = _not_the_kernels(parent, name)
+    """A directory in `parent`, which covers what a root directory has there, but for /dev."""
+    there = _not_the_kernels(parent, name) if mount is DEV else None
     lowers = there.lowers if isinstance(there, Directory) else ()
     directory = Directory(name, parent, files.status(stat.S_IFDIR | mode, mount, nlink=2), lowers)
     parent.entries[name] = directory
@@ -126,7 +126,7 @@ def _descriptor(number: int, parent: Directory, name: bytes, meta: Stat) -> Node
         if descriptor is None:
             raise Failure(Errno.ENOENT)
         opened = descriptor.file
-        return opened.called, opened.node if opened.node is not None else Opened(opened)
+        return opened.called, opened.target() if opened.node is not None else Opened(opened)
 
     return MagicLink(meta._replace(mode=stat.S_IFLNK | 0o700), find)
 
