@@ -311,7 +311,7 @@ def test_regions_come_from_another_process(runs: Runs) -> None:
     elf = program(3, iterations=2_000_000)
     first = runs.run(elf, "tiered")
     assert first[:3] == expected(elf)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300  # the process that compiles is nice, and cores may be busy
     while not runs.indexes:
         assert time.monotonic() < deadline
         time.sleep(0.1)
