@@ -91,7 +91,7 @@ def on_the_cpu(programs: Path, rounds: int) -> None:
 
 def on_the_gpu(programs: Path, lanes: list[int], rounds: int) -> None:
     """Measure the programs of run_gpu.py; exits where a result is wrong."""
-    from kvrm.target.cuda.driver import device
+    from kvrm.backend.gpu.driver import device
 
     found: dict[str, Any] = {"card": device().name, "driver": driver_version()}
     rows = []

@@ -27,7 +27,7 @@ from elftools.elf.elffile import ELFFile
 from measure import driver_version, on_device, table, write_results
 
 import kvrm
-from kvrm.target.cuda.driver import device
+from kvrm.backend.gpu.driver import device
 
 SIZE = 1024
 Bytes = npt.NDArray[np.uint8]

@@ -19,8 +19,8 @@ import run_campaign
 from measure import driver_version, on_device, table, write_results
 
 import kvrm
+from kvrm.backend.gpu.driver import device
 from kvrm.neural.policies import make_policies
-from kvrm.target.cuda.driver import device
 
 WARM = 3000
 """Instructions that the machine runs before it is forked."""

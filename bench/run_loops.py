@@ -271,7 +271,7 @@ def main() -> None:
             table(title, heads, [line(row, ways) for row in rows])
     where: dict[str, Any] = {"target": target, "lanes": lanes}
     if target == "cuda":
-        from kvrm.target.cuda.driver import device
+        from kvrm.backend.gpu.driver import device
 
         where |= {"gpu": device().name, "driver": driver_version()}
     print(write_results("loops" if target == "cpu" else "gpu-loops", where | results))

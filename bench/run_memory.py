@@ -17,8 +17,8 @@ import numpy as np
 import run_gpu
 from measure import driver_version, shown, table, write_results
 
-from kvrm.target.cuda import prefetch
-from kvrm.target.cuda.driver import device
+from kvrm.backend.gpu import prefetch
+from kvrm.backend.gpu.driver import device
 
 PROGRAMS = {
     "chase": ("chase", 1_000_000, "3000000"),

@@ -24,7 +24,7 @@ from typing import Any
 from measure import driver_version, note, table, write_results
 from run_functions import at_main
 
-from kvrm.target.cuda.driver import device
+from kvrm.backend.gpu.driver import device
 
 TEMPLATES = 2000
 """Documents that differ in more than their number."""

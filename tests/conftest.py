@@ -15,10 +15,10 @@ import definition_coverage
 import device_on_host
 from cuda_tools import Away
 from guests import fetch
+from kvrm.backend.gpu import runner
+from kvrm.backend.gpu.leaving import Leaver
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_job import Job
-from kvrm.target.cuda import runner
-from kvrm.target.cuda.leaving import Leaver
 from places import GUESTS, SUPPORT
 from ptx_tools import find_ptxas
 

@@ -37,7 +37,7 @@ def names(package: Path) -> list[str]:
     """The folder that a process with that package uses for kernels, and the name of a kernel's object."""
     code = (
         "from kvrm.engine import native, objects; from kvrm.engine.interpreter.library import variants_of;"
-        "from kvrm.target.cuda.kernel import stage; from array import array;"
+        "from kvrm.backend.gpu.kernel import stage; from array import array;"
         "print(native.versioned('cuda').name);"
         "print(objects.name_of(stage(sorted(variants_of(array('I', [0xd4000001])))).device, 'any'))"
     )

@@ -10,9 +10,9 @@ import pytest
 
 import kvrm
 from device_on_host import PLACES, use
-from kvrm.target.cuda import driver
-from kvrm.target.cuda.arrays import DeviceArray
-from kvrm.target.cuda.locked import MOST, LockedMemory
+from kvrm.backend.gpu import driver
+from kvrm.backend.gpu.arrays import DeviceArray
+from kvrm.backend.gpu.locked import MOST, LockedMemory
 
 LINES = [b"1 + 2\n", b"30 * 4\n7\n", b"", b"1 / 0\n"]
 PACKED = np.frombuffer(b"".join(LINES), np.uint8)

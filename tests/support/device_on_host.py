@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kvrm.backend.gpu import driver
+from kvrm.backend.gpu.abi import OWN_WORDS
 from kvrm.engine import native
 from kvrm.engine.objects import Object
-from kvrm.target.cuda import driver
-from kvrm.target.cuda.abi import OWN_WORDS
 
 SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
 WARP = {
@@ -68,7 +68,7 @@ def host_text(text: str) -> str:
 
 
 class HostDevice:
-    """What `kvrm.target.cuda.driver.Device` is, on the host."""
+    """What `kvrm.backend.gpu.driver.Device` is, on the host."""
 
     name, arch, compiler, memory = "the host", "sm_90", "the host's", 1 << 30
 
@@ -194,7 +194,7 @@ def prefetches(code: Any) -> tuple[int, list[int]]:
 
 def install(monkeypatch: Any) -> None:
     """Have target "cuda" run on the host in a test."""
-    from kvrm.target.cuda import code, engine, runner
+    from kvrm.backend.gpu import code, engine, runner
 
     host = HostDevice()
     monkeypatch.setattr(driver, "device", lambda: host)

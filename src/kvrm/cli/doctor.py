@@ -77,7 +77,7 @@ def _gpu() -> tuple[str | None, str]:
     """The GPU and its driver, or what to do for one."""
     if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
         return None, "target cuda: pip install 'kvrm[cuda]', and an NVIDIA driver"
-    from kvrm.target.cuda.driver import DeviceError, device
+    from kvrm.backend.gpu.driver import DeviceError, device
 
     try:
         gpu = device()

@@ -128,8 +128,8 @@ def prove_network(directory: Path | None, certificate: Path | None, target: str)
 
 
 def _verify_on_device(flat: Floats, proved: Certificate) -> None:
+    from kvrm.backend.gpu.driver import device
     from kvrm.neural.dispatch.device import verify
-    from kvrm.target.cuda.driver import device
 
     gpu = device()
     found = verify(gpu, flat)

@@ -26,13 +26,13 @@ ENGINES = {
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
 """Instead of the interpreter where the dispatch policy is asked about each instruction that runs."""
-TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.target.cuda.runner:CudaLanes"}
+TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.backend.gpu.runner:CudaLanes"}
 """Where lanes run: name to the class that runs them; the first is the default."""
 SKIPPING = {"cpu": "kvrm.neural.loops.sites:Sites", "cuda": "kvrm.neural.loops.device_sites:DeviceSites"}
 """For each target, what puts handlers that skip iterations where loops begin."""
 REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
-DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.target.cuda.engine:DeviceEngine") | {
-    "interpreter": "kvrm.target.cuda.engine:DeviceInterpreter"
+DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.backend.gpu.engine:DeviceEngine") | {
+    "interpreter": "kvrm.backend.gpu.engine:DeviceInterpreter"
 }
 """What runs the lane of a machine on target "cuda"."""
 
@@ -51,7 +51,7 @@ def target_name(target: str | None) -> str:
     default = os.environ.get("KVRM_TARGET") or next(iter(TARGETS))
     name = choice("target", default if target is None else target, (*TARGETS, "auto"))
     if name == "auto":
-        from kvrm.target.cuda.driver import has_device
+        from kvrm.backend.gpu.driver import has_device
 
         return "cuda" if has_device() else "cpu"
     return name

@@ -14,6 +14,7 @@ import pytest
 
 import device_on_host
 import kvrm
+from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.cli import archived, networks
 from kvrm.cli.networks import certificate_text
 from kvrm.engine import native
@@ -23,7 +24,6 @@ from kvrm.neural.dispatch import baseline, device, evaluation, network, proof, t
 from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.policies import oracle, rule
 from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
-from kvrm.target.cuda.ptx import compile_ptx
 from ptx_tools import assemble
 
 WORDS = words_of(np.arange(CELLS, dtype=np.uint32))
@@ -204,7 +204,7 @@ def test_the_kernel_assembles(flat: Floats, arch: str, ptxas: str, tmp_path: Pat
 
 @pytest.mark.gpu
 def test_a_gpu_finds_the_same_for_every_word(flat: Floats, proved: proof.Certificate) -> None:
-    from kvrm.target.cuda.driver import device as gpu
+    from kvrm.backend.gpu.driver import device as gpu
 
     found = device.verify(gpu(), flat)
     assert (found.wrong, found.histogram) == (0, proved.histogram)

@@ -9,14 +9,14 @@ import pytest
 
 import device_on_host
 import kvrm
+from kvrm.backend.gpu import kernel
+from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, execution_of
 from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.dispatch.inline import InlineNetwork
 from kvrm.neural.dispatch.network import COUNT, NAME, random_weights
 from kvrm.neural.weights import load
-from kvrm.target.cuda import kernel
-from kvrm.target.cuda.ptx import compile_ptx
 from lane_tools import Do, facts, lanes_of, machine, mixture
 from places import GUESTS
 from ptx_tools import assemble

@@ -274,8 +274,8 @@ def _stage(
     table.initializer = ir.Constant(t, decoders)
     table.global_constant = True
     if "ptx" in native.dumps():
-        from kvrm.target.cuda.kernel import stage
-        from kvrm.target.cuda.ptx import compile_ptx
+        from kvrm.backend.gpu.kernel import stage
+        from kvrm.backend.gpu.ptx import compile_ptx
 
         native.dump("ptx", compile_ptx(stage(variants).device, "sm_80"))
     return name, variants, rows, str(module)

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from llvmlite import ir
 
+from kvrm.backend.gpu.abi import pointer
+from kvrm.backend.gpu.driver import Device
+from kvrm.backend.gpu.kernel import LAYOUT, TRIPLE
+from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.engine.emitter import I8, I32, I64, Emitter
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
 from kvrm.neural.dispatch.staged import constants, emit_decision, emit_outputs
 from kvrm.neural.weights import Floats
-from kvrm.target.cuda.abi import pointer
-from kvrm.target.cuda.driver import Device
-from kvrm.target.cuda.kernel import LAYOUT, TRIPLE
-from kvrm.target.cuda.ptx import compile_ptx
 
 THREADS, BLOCKS = 256, 4096
 REGISTERS = 128

@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from kvrm.backend.gpu import memory
+from kvrm.backend.gpu.abi import PAGES_LEFT, SCRATCH, DeviceFunction, Module, Own, Param, lane_number, pointer
+from kvrm.backend.gpu.memory import CODE as EXECUTED
+from kvrm.backend.gpu.memory import OWN, OWN_STRIDE, PRIVATE, READ, SHARED, WRITE
+from kvrm.backend.gpu.skipping import SITE_BYTES
 from kvrm.engine.emitter import I1, I8, I32, I64, PTR
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, W_BIT
 from kvrm.neural.loops import plan, skip
 from kvrm.neural.loops.emit import Code, Place, Span, Variable, c
 from kvrm.neural.loops.plan import BLOCK, WORD
-from kvrm.target.cuda import memory
-from kvrm.target.cuda.abi import PAGES_LEFT, SCRATCH, DeviceFunction, Module, Own, Param, lane_number, pointer
-from kvrm.target.cuda.memory import CODE as EXECUTED
-from kvrm.target.cuda.memory import OWN, OWN_STRIDE, PRIVATE, READ, SHARED, WRITE
-from kvrm.target.cuda.skipping import SITE_BYTES
 
 Build = Callable[["DeviceCode"], None]
 

@@ -1,0 +1,374 @@
+"""`Lanes` on a GPU: the same inputs, results and ways to run as on the CPU.
+
+A lane that needs the host - for a system call that is not resident (`kvrm.backend.gpu.linux`), code that
+changes, an instruction that only the reference runs - is taken to the CPU, where a worker goes on with it
+(`kvrm.machine.lanes_worker`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kvrm.backend.gpu.abi import FAULT, FULL, GROUP, IS_MAPPED
+from kvrm.backend.gpu.arrays import OnDevice, on_host
+from kvrm.backend.gpu.code import Code
+from kvrm.backend.gpu.driver import Device, device
+from kvrm.backend.gpu.image import Image
+from kvrm.backend.gpu.kernel import Skip
+from kvrm.backend.gpu.lanes import Bytes, DeviceLanes, Numbers
+from kvrm.backend.gpu.leaving import Leaver, batches
+from kvrm.backend.gpu.process import DeviceProcess, chunks_ahead
+from kvrm.backend.gpu.profile import NOTHING, find_accesses, find_regions
+from kvrm.backend.gpu.slices import Slices
+from kvrm.engine.interpreter.slots import Reason
+from kvrm.errors import UsageError
+from kvrm.machine import state as layout
+from kvrm.machine.engines import SKIPPING, named
+from kvrm.machine.lanes import Lanes, Work
+from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
+from kvrm.machine.lanes_job import Job, Kept
+from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
+from kvrm.machine.lanes_worker import LaneMemory
+from kvrm.machine.result import STOPS, Progress, Stop
+from kvrm.machine.runner import GOES_ON, Plan
+from kvrm.machine.stops import SIGBUS, SIGSEGV
+from kvrm.machine.texts import Texts
+from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot
+
+SLICE_SECONDS = 0.05
+"""How long a launch is meant to take, so that `cancel` and `poll` are served."""
+PROFILED = 1 << 21
+"""Instructions of one lane that regions, or what is prefetched, are chosen from."""
+
+
+ENDS: dict[int, Stop] = {
+    Reason.BRK: Stop.BRK,
+    Reason.UNDEFINED: Stop.UNDEFINED,
+    Reason.BREAKPOINT: Stop.BREAKPOINT,
+    Reason.EXIT: Stop.EXIT,
+    FAULT: Stop.FAULT,
+    FULL: Stop.OUT_OF_MEMORY,
+}
+T = TypeVar("T", bound=np.generic)
+Here = npt.NDArray[np.bool_] | None
+"""Whether each lane is on the device; None: all are."""
+AWAY = Reason.UNTRANSLATED
+"""In the state of a lane that has gone to the CPU."""
+LEAVES = NOT_RUN - 1
+"""Instead of a stop's code: the CPU is to go on with the lane."""
+
+
+class CudaLanes(Lanes):
+    """Lanes that run on the GPU.
+
+    Of the last run, `device_seconds` is the time that kernels took, and `left_device` how many lanes the CPU
+    went on with.
+    """
+
+    takes_device_arrays = True
+
+    @staticmethod
+    def _copied(array: Any) -> Any:
+        return device().copied(array)
+
+    @staticmethod
+    def _empty(shape: tuple[int, ...], dtype: Any) -> Any:
+        return device().empty(shape, dtype)
+
+    device_seconds = 0.0
+    left_device = 0
+
+    _device: DeviceLanes
+    _code: Code
+    _memory: LaneMemory
+    _process: DeviceProcess | None
+    _slices: Slices
+    _sites: Any = None
+    _of: Job | None = None
+    _retired = _going = 0
+
+    def _lay_out(self, job: Job) -> None:
+        """Put the job's lanes on the device, unless they are there."""
+        breakpoints = frozenset(self.breakpoints)
+        if self._of is job:
+            self._code.set_breakpoints(breakpoints)
+            self._device.pass_over()
+            return
+        gpu = device()
+        self._stops = np.full(len(self), NOT_RUN, np.uint8)
+        if self._of is not None and self._of.snapshot is job.snapshot:
+            self._code.set_breakpoints(breakpoints)
+            self._device.begin(job)
+            self._of = job
+            return
+        self._memory = LaneMemory(self._machine._memory.limit)
+        self._memory.restore(job.snapshot.memory)
+        image, self._process = self._new_image(job, gpu)
+        interprets = self._machine.engine == "interpreter"
+        regions = []
+        if not interprets:
+            regions = find_regions(self._machine, self._on_host(job), PROFILED, breakpoints)
+        policies = self._machine.policies
+        known = NOTHING
+        if "memory" in policies:
+            known = find_accesses(self._machine, self._on_host(job), PROFILED, breakpoints)
+        features, dispatch, lone = self._machine.features, policies.get("dispatch"), len(self) == 1
+        skip = self._new_sites()
+        self._code = Code(gpu, image.code, features, regions, breakpoints, dispatch, known.ahead, lone, skip)
+        self._device = DeviceLanes(gpu, self._code, image, self._process, job, known.written)
+        self._of = job
+        self._slices = Slices(SLICE_SECONDS)
+
+    def _new_sites(self) -> Skip | None:
+        """What has loops skipped from now on, if a policy asks for it; the function for the kernel."""
+        if self._sites is not None:
+            self._sites.end()
+        self._sites, proposer = None, self._machine.policies.get("loops")
+        if proposer is None:
+            return None
+        make = named(SKIPPING["cuda"])
+        self._sites = make(proposer, self, self._memory, self._machine.features)
+        return self._sites.emit  # type: ignore[no-any-return]
+
+    @property
+    def code(self) -> Code:
+        """What runs on the device."""
+        return self._code
+
+    @staticmethod
+    def _on_host(job: Job) -> Job:
+        """The job with all that lanes begin with in the host's memory."""
+        gpu, stdin = device(), job.stdin
+        if stdin is not None and stdin.on_device:
+            stdin = Texts(on_host(gpu, stdin.data), stdin.lengths)
+        return replace(job, stdin=stdin, memory=[(start, on_host(gpu, array)) for start, array in job.memory])
+
+    @property
+    def on_device(self) -> OnDevice:
+        """Registers and memory where they are, after a run; UsageError before."""
+        if self._of is None:
+            raise UsageError("nothing is on the device yet; run the lanes first")
+        return OnDevice(self._device)
+
+    @property
+    def device_bytes(self) -> int:
+        """Device memory that the lanes have, slabs that none has taken yet included."""
+        return self._device.device_bytes
+
+    def _new_image(self, job: Job, gpu: Device) -> tuple[Image, DeviceProcess | None]:
+        origin, snapshot, memory = self._machine._process, job.snapshot.process, self._memory
+        if origin is None:
+            return Image(gpu, memory, job.snapshot.memory.pages), None
+        image = Image(gpu, memory, job.snapshot.memory.pages, chunks_ahead(memory, snapshot))
+        padded = -(-len(self) // GROUP) * GROUP
+        return image, DeviceProcess(gpu, origin, memory, snapshot, image.zeros, padded)
+
+    def _run(self, plan: Plan) -> LaneResults:
+        job = self._job
+        assert job is not None
+        device().use()
+        try:
+            here = job.ended is None and not self._changes_code(job) and not self._needs_the_cpu(job)
+            if here:
+                self._lay_out(job)
+        except OutOfMemory:
+            # the arguments of some lane; a worker says which
+            here = False
+        if not here:
+            self._of, self.left_device = None, len(self)
+            job.outputs.require_zeros()
+            self._job = self._on_host(job)
+            return super()._run(plan)
+        self._retired, left, self.device_seconds = 0, plan.budget, 0.0
+        self._going = going = len(self)
+        while left and going and not self._cancel.value:
+            grant = min(left, self._slices.size)
+            seconds, going, retired = self._device.run(grant)
+            left -= grant
+            self.device_seconds += seconds
+            self._retired += retired
+            self._going = going
+            self._slices.took(seconds)
+            if self._sites is not None and left and going:
+                self._sites.look(self._device.where())
+        leaving, spent = self._harvest(job, Stop.CANCELLED if left else Stop.BUDGET)
+        self.left_device = self._going = len(job.kept) + len(job.again) + len(leaving)
+        self._go_on_elsewhere(job, leaving, spent, plan.budget)
+        unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
+        return job.outputs.results(unfinished, self.seconds)
+
+    def _needs_the_cpu(self, job: Job) -> bool:
+        """Whether signals come at counts of instructions, or a filter (seccomp) sees the lanes' calls."""
+        process = job.snapshot.process
+        return process is not None and (process.due is not None or bool(process.fields["seccomp"]))
+
+    def _changes_code(self, job: Job) -> bool:
+        """Whether lanes begin with code of their own."""
+        return any(
+            region.prot & Prot.X and region.start < start + array.shape[1] and start < region.end
+            for start, array in job.memory
+            for region in job.snapshot.memory.regions
+        )
+
+    def _release(self, job: Job) -> None:
+        """Those that are on the device just go on there."""
+        super()._release(job)
+        if self._of is job and job.again:
+            device().use()
+            lanes = np.array(sorted(job.again))
+            there = lanes[self._device.reasons()[lanes] == Reason.BREAKPOINT]
+            self._device.set_reason(there, Reason.BUDGET)
+            self._stops[there] = Stop.BUDGET.code
+            job.again.difference_update(there.tolist())
+            self._released -= len(there)
+
+    # -- results ---------------------------------------------------------------------------------------------
+    def _harvest(self, job: Job, unfinished: Stop) -> tuple[Numbers, Words]:
+        """Fetch what lanes hold, and how they stopped, all of them at once.
+
+        Which of them the CPU is to go on with, and how many instructions each of those has run in this run.
+        """
+        lanes, out, program = self._device, job.outputs, self._machine._process is not None
+        reasons = lanes.reasons()
+        away = reasons == AWAY
+        here = ~away if away.any() else None
+        codes = _stops_by_reason(unfinished, program)
+        leaving = np.flatnonzero(codes[reasons] == LEAVES)
+        before = out.retired.copy()
+        retired, pcs = _room(out.retired, here is None), _room(out.pc, here is None)
+        lanes.outcome(retired, pcs)
+        retired -= np.uint64(job.snapshot.retired)
+        # a worker runs the system call's instruction again, by an engine whose caller serves it
+        calls = leaving[reasons[leaving] == Reason.SVC]
+        retired[calls] -= np.uint64(1)
+        pcs[calls] -= np.uint64(4)
+        self._stop_at_breakpoints((out.stop != Stop.FAULT.code) & (retired != before), reasons, pcs)
+        stops = codes[reasons]
+        stops[leaving] = unfinished.code
+        out.stop = merged(here, stops, out.stop)
+        out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
+        self._stops = stops
+        self._fetch_endings(out, reasons)
+        self._fetch_kept(out, here)
+        self._fetch_streams(job, here, bool(len(leaving)))
+        return leaving, (out.retired - before)[leaving]
+
+    def _stop_at_breakpoints(self, moved: npt.NDArray[np.bool_], reasons: Bytes, pcs: Words) -> None:
+        """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted.
+
+        Those that have not `moved` in this run began it there, so that they pass the breakpoint over.
+        """
+        new = (reasons == FAULT) & moved
+        if new.any() and (new := new & np.isin(pcs, np.array([*self.breakpoints], np.uint64))).any():
+            at = np.flatnonzero(new)
+            at = at[self._device.get(layout.KIND)[at] & np.uint64(AccessKind.FETCH) != 0]
+            self._device.set_reason(at, Reason.BREAKPOINT)
+            reasons[at] = Reason.BREAKPOINT
+
+    def _fetch_endings(self, out: Outputs, reasons: Bytes) -> None:
+        """Fetch exit codes and faults."""
+        exited, faulted = reasons == Reason.EXIT, reasons == FAULT
+        if exited.any() or faulted.any():
+            words = self._device.get(layout.ADDRESS)
+            out.exit_code[exited] = words[exited]
+            out.fault_address[faulted] = words[faulted]
+        if faulted.any():
+            words = self._device.get(layout.KIND)[faulted]
+            kinds, mapped = words & np.uint64(IS_MAPPED - 1), words & np.uint64(IS_MAPPED) != 0
+            misaligned = (kinds == AccessKind.FETCH) & (out.fault_address[faulted] & np.uint64(3) != 0)
+            out.fault_kind[faulted], out.fault_mapped[faulted] = kinds, mapped
+            out.signal[faulted] = np.where(misaligned, SIGBUS, SIGSEGV)
+
+    def _fetch_kept(self, out: Outputs, here: Here) -> None:
+        """Fetch the registers and the memory that results have."""
+        lanes = self._device
+        for name, kept in out.registers.items():
+            if words_of(name) == 1:
+                found = lanes.get(offset_of(name), _room(kept, here is None))
+            else:
+                found = np.stack([lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))], axis=1)
+            out.registers[name] = merged(here, found, kept)
+        for span, rows in out.memory.items():
+            out.memory[span] = merged(here, lanes.memory(*span, _room(rows, here is None)), rows)
+
+    def _fetch_streams(self, job: Job, here: Here, some_leave: bool) -> None:
+        """What lanes on the device have written so far; with a place for each lane, if the CPU goes on."""
+        streams, start = job.outputs.streams, job.snapshot.process
+        for stream, name in enumerate(STREAMS):
+            if streams[name]:
+                before, found = (start.stdout, start.stderr)[stream], self._device.outputs(stream)
+                if not before and here is None and not some_leave:
+                    streams[name] = found
+                    continue
+                whole = [True] * len(found) if here is None else here.tolist()
+                rows = zip(whole, found, streams[name], strict=True)
+                streams[name] = [before + new if h else old for h, new, old in rows]
+
+    def _go_on_elsewhere(self, job: Job, leaving: Numbers, spent: Words, budget: int) -> None:
+        """Have the CPU go on with lanes that left in earlier runs, then with those that leave now."""
+        if not (job.kept or job.again or len(leaving)):
+            return
+        job = self._on_host(job)
+        self._pass_kept(job, sorted(job.kept.keys() | job.again), budget)
+        spent_by = dict(zip(leaving.tolist(), spent.tolist(), strict=True))
+        for batch in batches(self._device, self._process, leaving) if spent_by else ():
+            if self._cancel.value:
+                return
+            for leaver in batch:
+                self._take_away(job, leaver, spent_by[leaver.lane])
+            numbers = [leaver.lane for leaver in batch]
+            self._device.set_reason(np.array(numbers), AWAY)
+            self._pass_kept(job, numbers, budget)
+
+    def _pass_kept(self, job: Job, lanes: list[int], budget: int) -> None:
+        if lanes and not self._cancel.value:
+            self._pass(job, Work(np.empty(0, np.uint64), lanes, self.threads), budget, last=True)
+
+    def _take_away(self, job: Job, left: Leaver, spent: int) -> None:
+        """Make of a lane what a worker on the CPU can go on with."""
+        out, memory, lane = job.outputs, self._memory, left.lane
+        pc, retired = int(out.pc[lane]), int(out.retired[lane]) + job.snapshot.retired
+        process = None if self._process is None else self._process.replay(job, left, pc)
+        for page, data in left.pages.items():
+            memory.poke(page * PAGE, data)
+        changes = memory.take_changes()
+        state = left.words[: layout.EXIT_OFFSET // 8].tobytes(), pc
+        arrived = int(left.words[layout.REASON // 8]) == Reason.CODE
+        job.kept[lane] = Kept(state, changes, process, retired, spent, arrived=arrived)
+
+    def _progress(self, running: bool, seconds: float) -> Progress:
+        on_cpu = super()._progress(running, seconds)
+        if self._of is None:
+            return on_cpu
+        ends = [stop for stop in STOPS if stop not in GOES_ON]
+        counts = {stop: int(np.count_nonzero(self._stops == stop.code)) for stop in ends}
+        stops = {stop: n for stop, n in counts.items() if n}
+        for stop, n in on_cpu.stops.items():
+            stops[stop] = stops.get(stop, 0) + n
+        finished = sum(stops.values()) or len(self) - self._going
+        return Progress(running, len(self), finished, self._retired + on_cpu.retired, seconds, stops)
+
+
+def _stops_by_reason(unfinished: Stop, program: bool) -> Bytes:
+    """For each reason why the device stops a lane the stop's code, or LEAVES."""
+    codes = np.full(256, LEAVES, np.uint8)
+    codes[[0, AWAY]], codes[Reason.BUDGET] = NOT_RUN, unfinished.code
+    for reason, stop in ENDS.items() if program else (ENDS | {Reason.SVC: Stop.SYSCALL}).items():
+        codes[reason] = stop.code
+    return codes
+
+
+def _room(array: npt.NDArray[T], whole: bool) -> npt.NDArray[T]:
+    """Where new values go: to the old ones' place if they are of all lanes."""
+    return array if whole else np.empty_like(array)
+
+
+def merged(here: Here, new: npt.NDArray[T], old: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Of each lane, what is new if it is here, else what was known of it."""
+    if here is not None:
+        new[~here] = old[~here]
+    return new
