@@ -13,7 +13,7 @@ import pytest
 
 import kvrm
 from kvrm import cache
-from kvrm.engine import native, objects
+from kvrm.staging import native, objects
 
 PACKAGE = Path(kvrm.__file__).parent
 TEXT = "define i64 @answer() {\n  ret i64 42\n}\n"
@@ -36,7 +36,7 @@ def package(home: Path) -> Path:
 def names(package: Path) -> list[str]:
     """The folder that a process with that package uses for kernels, and the name of a kernel's object."""
     code = (
-        "from kvrm.engine import native, objects; from kvrm.engine.interpreter.library import variants_of;"
+        "from kvrm.staging import native, objects; from kvrm.engine.interpreter.library import variants_of;"
         "from kvrm.backend.gpu.kernel import stage; from array import array;"
         "print(native.versioned('cuda').name);"
         "print(objects.name_of(stage(sorted(variants_of(array('I', [0xd4000001])))).device, 'any'))"

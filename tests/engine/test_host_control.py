@@ -10,8 +10,8 @@ import pytest
 from llvmlite import ir
 
 import kvrm
-from kvrm.engine import native
-from kvrm.engine.emitter import PTR
+from kvrm.staging import native
+from kvrm.staging.emitter import PTR
 
 FLUSH_AND_DENORMALS_ARE_ZERO = 0x8040
 TOWARDS_ZERO = 0x6000

@@ -6,8 +6,8 @@ import numpy as np
 
 import kvrm
 from kvrm.neural.memory.cache import Shape
-from kvrm.neural.memory.kernel import Array
 from kvrm.neural.memory.trace import Recording, Trace
+from kvrm.staging.kernel import Array
 from places import GUESTS
 
 PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}

@@ -16,8 +16,8 @@ import pytest
 
 from kvrm.backend.gpu import driver
 from kvrm.backend.gpu.abi import OWN_WORDS
-from kvrm.engine import native
-from kvrm.engine.objects import Object
+from kvrm.staging import native
+from kvrm.staging.objects import Object
 
 SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
 WARP = {

@@ -6,9 +6,9 @@ import ctypes
 
 from llvmlite import ir
 
-from kvrm.engine import native
-from kvrm.engine.emitter import PTR, Emitter, integer
 from kvrm.engine.nodes import RunNode
+from kvrm.staging import native
+from kvrm.staging.emitter import PTR, Emitter, integer
 from kvrm.values import Bits, from_lanes
 
 

@@ -61,7 +61,7 @@ _LIBRARIES = {
 
 
 def _llvm() -> str:
-    from kvrm.engine import native
+    from kvrm.staging import native
 
     version, cpu = native.versions()
     return f"{cpu} to LLVM {version}"

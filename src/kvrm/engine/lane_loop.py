@@ -17,13 +17,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine import native
-from kvrm.engine.emitter import I8, I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import untagged
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.memory import PAGE, AccessKind
+from kvrm.staging import native
+from kvrm.staging.emitter import I8, I64, PTR, Emitter
 
 
 class Word(IntEnum):

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import Emitter, constant, integer
+from kvrm.staging.emitter import Emitter, constant, integer
 from kvrm.values import Bits, Node, Primitive
 
 

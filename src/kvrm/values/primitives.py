@@ -1,6 +1,6 @@
 """The rows: each primitive folds on ints and emits through an engine's emitter, with the same total meaning.
 
-`e` is the emitter that an engine passes (`kvrm.engine.emitter.Emitter`); its methods carry LLVM's names.
+`e` is the emitter that an engine passes (`kvrm.staging.emitter.Emitter`); its methods carry LLVM's names.
 Nothing here imports LLVM.
 """
 

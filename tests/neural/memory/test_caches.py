@@ -10,9 +10,9 @@ import pytest
 from access_traces import SMALL, recorded, synthetic
 from kvrm.neural.memory import cache, sites, tables
 from kvrm.neural.memory.cache import COUNTS, MISSES, nothing, simulator
-from kvrm.neural.memory.kernel import Array, Kernel
 from kvrm.neural.memory.session import Session
 from kvrm.neural.memory.sites import Config, Kind
+from kvrm.staging.kernel import Array, Kernel
 
 
 def sums(a: Array, n: int) -> int:

@@ -10,11 +10,11 @@ from access_traces import PROGRAMS, run, synthetic
 from kvrm.errors import UsageError
 from kvrm.neural.memory import network, oracle, tables
 from kvrm.neural.memory.cache import DEFAULT, nothing
-from kvrm.neural.memory.kernel import Array
 from kvrm.neural.memory.rewards import examples_of
 from kvrm.neural.memory.session import PolicySession, Session
 from kvrm.neural.memory.sites import CONFIGS, Config, Kind, Questions, rule
 from kvrm.neural.memory.trace import Recording, Trace
+from kvrm.staging.kernel import Array
 from places import GUESTS
 
 # -- prefetchers and configs -------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from enum import IntEnum, auto
 from llvmlite import ir
 
 from kvrm.backend.gpu.layout import DESCRIPTORS, OPEN_FILES
-from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import Function, unlikely, untagged
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import I32, I64, PTR, Emitter
 
 CHUNKS = 1 << 18
 """Pieces of 2 MiB that the address space has."""

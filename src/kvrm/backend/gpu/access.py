@@ -16,8 +16,8 @@ from kvrm.backend.gpu import far, memory
 from kvrm.backend.gpu.abi import pointer
 from kvrm.backend.gpu.far import DONE, REFUSED, WORD
 from kvrm.backend.gpu.memory import OWN_STRIDE, inside, offset_of
-from kvrm.engine.emitter import I1, I64, Emitter
 from kvrm.engine.interpreter.abi import unlikely
+from kvrm.staging.emitter import I1, I64, Emitter
 
 
 def _c(value: int) -> ir.Constant:

@@ -23,17 +23,17 @@ from kvrm.backend.gpu.plan import fits
 from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.backend.gpu.skipping import Skipped
 from kvrm.backend.gpu.transfer import READY_KERNELS
-from kvrm.engine import native, objects
 from kvrm.engine.interpreter.dispatch import Policy, misplaced
 from kvrm.engine.interpreter.inline import InlinePolicy, inline_or_none
 from kvrm.engine.interpreter.library import variants_of
 from kvrm.engine.interpreter.slots import OPERANDS, PAGE_SLOTS, SLOT
-from kvrm.engine.objects import Object
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of, definitions
 from kvrm.isa.decoder import decode_many
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
+from kvrm.staging import native, objects
+from kvrm.staging.objects import Object
 
 log = logging.getLogger("kvrm")
 

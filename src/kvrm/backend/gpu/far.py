@@ -16,8 +16,8 @@ from llvmlite import ir
 from kvrm.backend.gpu import memory
 from kvrm.backend.gpu.abi import Own, lane_number, pointer
 from kvrm.backend.gpu.memory import ADDRESS, CHUNK, MASK, OWN, READ
-from kvrm.engine.emitter import I1, I32, I64, PTR, Emitter
 from kvrm.memory import PAGE, VA_BITS
+from kvrm.staging.emitter import I1, I32, I64, PTR, Emitter
 
 REFUSED, DONE = 0, 1
 """What a far access returns, or else where its page begins, plus 1 if the page is the lane's own."""

@@ -18,8 +18,8 @@ from llvmlite import ir
 from kvrm.backend.gpu.abi import Param, pointer
 from kvrm.backend.gpu.memory import ENTRY_BYTES, OWN, OWN_STRIDE, SLAB, local_words
 from kvrm.backend.gpu.thread import Thread
-from kvrm.engine.emitter import I8, I32, I64, Emitter
 from kvrm.memory import PAGE
+from kvrm.staging.emitter import I8, I32, I64, Emitter
 
 ROW_WORDS = 1 + PAGE // 8
 """Words of a row of `pages`."""

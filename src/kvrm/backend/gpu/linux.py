@@ -27,12 +27,12 @@ from kvrm.backend.gpu.resident import (
     build_resident,
     const,
 )
-from kvrm.engine.emitter import I8, I32, I64
 from kvrm.linux import abi
 from kvrm.linux.clock import CLOCKS, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
 from kvrm.linux.signals import UNBLOCKABLE
+from kvrm.staging.emitter import I8, I32, I64
 
 UTSNAME_BYTES = 390
 SLEEP_MOST = 1 << 30

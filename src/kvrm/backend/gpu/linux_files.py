@@ -30,11 +30,11 @@ from kvrm.backend.gpu.layout import (
 )
 from kvrm.backend.gpu.memory import local_words
 from kvrm.backend.gpu.resident import NOT_HERE, UNANSWERED, Call, const
-from kvrm.engine.emitter import I1, I8, I64, PTR, Emitter
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno
 from kvrm.linux.files.content import MAX_SIZE
 from kvrm.memory import VA_BITS, Prot
+from kvrm.staging.emitter import I1, I8, I64, PTR, Emitter
 
 PIECES = 16
 """Buffers of a readv or writev."""

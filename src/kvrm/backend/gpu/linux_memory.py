@@ -19,12 +19,12 @@ from kvrm.backend.gpu.ranges import (
     SOME_OTHER,
 )
 from kvrm.backend.gpu.resident import LARGEST, NUMBERS, Call, const
-from kvrm.engine.emitter import I64
 from kvrm.linux import abi
 from kvrm.linux.calls.advice import HARMLESS
 from kvrm.linux.errno import Errno
 from kvrm.linux.loader import MMAP_TOP
 from kvrm.memory import PAGE, VA_BITS, Prot
+from kvrm.staging.emitter import I64
 
 NOTHING = const(0), const(0)
 """Device address and bytes of a file that memory shows which is none."""

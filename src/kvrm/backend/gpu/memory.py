@@ -18,9 +18,9 @@ from contextlib import nullcontext
 from llvmlite import ir
 
 from kvrm.backend.gpu.abi import PAGES_LEFT, Param, pointer
-from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS, AccessKind
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Emitter
 
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""

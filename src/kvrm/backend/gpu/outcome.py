@@ -13,11 +13,11 @@ from kvrm.backend.gpu.abi import FAULT, FULL, IS_MAPPED, PAGES_LEFT, PLAIN, Para
 from kvrm.backend.gpu.memory import CODE, FILE, MAPPED, READ, SHARED, WRITE
 from kvrm.backend.gpu.ranges import is_beyond
 from kvrm.backend.gpu.thread import Thread
-from kvrm.engine.emitter import I1, I8, I32, I64, Emitter
 from kvrm.engine.interpreter.abi import untagged
 from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
+from kvrm.staging.emitter import I1, I8, I32, I64, Emitter
 
 
 def _c(value: int) -> ir.Constant:

@@ -13,9 +13,9 @@ from llvmlite import ir
 
 from kvrm.backend.gpu import access
 from kvrm.backend.gpu.far import DONE
-from kvrm.engine.emitter import I64, Emitter
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS
 from kvrm.memory import PAGE
+from kvrm.staging.emitter import I64, Emitter
 
 I16 = ir.IntType(16)
 MOST = 2

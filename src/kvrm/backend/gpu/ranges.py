@@ -31,8 +31,8 @@ from kvrm.backend.gpu.memory import (
     local_words,
 )
 from kvrm.backend.gpu.thread import Thread
-from kvrm.engine.emitter import I1, I32, I64, PTR, Emitter
 from kvrm.memory import PAGE
+from kvrm.staging.emitter import I1, I32, I64, PTR, Emitter
 
 SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not

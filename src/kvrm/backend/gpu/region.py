@@ -21,13 +21,13 @@ from kvrm.backend.gpu.abi import PLAIN, RegionFunction, Var
 from kvrm.backend.gpu.access import Site
 from kvrm.backend.gpu.flow import in_flow_order
 from kvrm.backend.gpu.registers import DeviceRegisters, RegistersInMemory
-from kvrm.engine.emitter import I1, I32, I64
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.stage import RegionStage
+from kvrm.staging.emitter import I1, I32, I64
 from kvrm.values import Bits, bits
 
 SITES = {"R": 4, "W": 2}

@@ -6,9 +6,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import Emitter
 from kvrm.engine.translator.registers import Registers
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import Emitter
 
 
 class DeviceRegisters(Registers):

@@ -19,13 +19,13 @@ from kvrm.backend.gpu.layout import ANSWER_WORDS, ARGUMENTS, DESCRIPTORS, KINDS,
 from kvrm.backend.gpu.memory import local_words, slow_function
 from kvrm.backend.gpu.ranges import SOME_FIXED
 from kvrm.backend.gpu.thread import Thread
-from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
 from kvrm.linux.clock import EPOCH
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
+from kvrm.staging.emitter import I8, I32, I64, PTR, Emitter
 
 NUMBERS = {row.name: number for number, row in TABLE.items()}
 """Of system calls, by name."""

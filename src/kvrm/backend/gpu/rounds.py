@@ -27,9 +27,9 @@ from kvrm.backend.gpu.abi import (
 )
 from kvrm.backend.gpu.inline import Classifier
 from kvrm.backend.gpu.thread import Thread
-from kvrm.engine.emitter import I1, I32, I64, PTR, UNLIKELY, Emitter
 from kvrm.engine.interpreter.slots import OPERANDS
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import I1, I32, I64, PTR, UNLIKELY, Emitter
 
 ALL_LANES = ir.Constant(I32, (1 << 32) - 1)
 

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from kvrm.backend.gpu.abi import GROUP, LANE_WORDS, Param, pointer
 from kvrm.backend.gpu.memory import Access
-from kvrm.engine.emitter import I32, I64, Emitter
+from kvrm.staging.emitter import I32, I64, Emitter
 
 
 def _c(value: int) -> ir.Constant:

@@ -23,10 +23,10 @@ from kvrm.backend.gpu.abi import LANE_WORDS, PAGES_LEFT, pointer
 from kvrm.backend.gpu.memory import MAPPED, OWN, make_ready, offset_of, own_function
 from kvrm.backend.gpu.outcome import outcome
 from kvrm.backend.gpu.thread import Thread
-from kvrm.engine.emitter import I1, I8, I32, I64, Emitter
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
+from kvrm.staging.emitter import I1, I8, I32, I64, Emitter
 
 
 def _c(value: int) -> ir.Constant:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.slots import SLOT_PER_PC, Reason
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
 
 CONVENTION = "preserve_nonecc"
 """No register is the callee's to keep. Handlers end in tail calls and never return to each other: with the C

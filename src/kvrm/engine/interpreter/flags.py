@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, Emitter
 from kvrm.engine.nodes import RunNode
+from kvrm.staging.emitter import I64, Emitter
 from kvrm.values import Bits
 
 ZERO = ir.Constant(I64, 0)

@@ -13,8 +13,6 @@ from typing import Any, Protocol
 
 from llvmlite import ir
 
-from kvrm.engine import native
-from kvrm.engine.emitter import I32, I64, PTR, Emitter
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.abi import DECODER, Callee
 from kvrm.engine.interpreter.engine import OUT_OF_BUDGET, SIMPLE, Interpreter
@@ -25,6 +23,8 @@ from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory
+from kvrm.staging import native
+from kvrm.staging.emitter import I32, I64, PTR, Emitter
 
 Emits = Callable[[Emitter, ir.Value], ir.Value]
 

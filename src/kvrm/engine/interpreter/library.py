@@ -3,7 +3,7 @@
 A *segment* is one object file with some handlers and the rows of the decode table that lead to them. Segments
 are files written under a temporary name and renamed, so that processes can share the directory; a damaged one
 is noticed by its checksum and built again. The directory is that of one version of the package
-(`kvrm.engine.native.versioned`); object files have names of their own (`kvrm.engine.objects`). A
+(`kvrm.staging.native.versioned`); object files have names of their own (`kvrm.staging.objects`). A
 process loads only the segments that its programs need; which ones those are is remembered per program, so a
 second start compiles nothing and reads little.
 """
@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvrm import cache
-from kvrm.engine import native, objects
 from kvrm.engine.interpreter.segment import Segment, Variant
 from kvrm.engine.interpreter.slots import KEYS
-from kvrm.engine.objects import Object
 from kvrm.isa.features import allocates
 from kvrm.machine import state as layout
+from kvrm.staging import native, objects
+from kvrm.staging.objects import Object
 
 log = logging.getLogger("kvrm")
 
@@ -250,12 +250,12 @@ def _stage(
     """Name, variants, decode rows and LLVM text of a segment."""
     from llvmlite import ir
 
-    from kvrm.engine.emitter import PTR
     from kvrm.engine.interpreter.recording import RecordingStage
     from kvrm.engine.interpreter.stage import HandlerStage, build_handler
     from kvrm.isa.a64 import definition_of
     from kvrm.isa.definition import bucket_keys
     from kvrm.isa.encoding import subtract
+    from kvrm.staging.emitter import PTR
 
     name = hashlib.blake2b(json.dumps(variants).encode(), digest_size=8).hexdigest()
     module = ir.Module(name=name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
+from kvrm.staging.emitter import I64, PTR, Emitter
 
 PERMISSION = {"R": R_BIT, "W": W_BIT, "X": X_BIT}
 KIND = {"R": AccessKind.READ, "W": AccessKind.WRITE, "X": AccessKind.FETCH}

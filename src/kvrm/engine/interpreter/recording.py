@@ -11,9 +11,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I32, I64, PTR
 from kvrm.engine.interpreter.stage import HandlerStage
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import I32, I64, PTR
 from kvrm.values import Bits
 
 ROW = 24

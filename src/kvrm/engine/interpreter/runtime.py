@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from kvrm.engine import native
-from kvrm.engine.emitter import I1, I8, I32, I64, PTR, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Callee, Function
 from kvrm.engine.interpreter.answers import answer
@@ -27,6 +25,8 @@ from kvrm.engine.interpreter.slots import (
 from kvrm.isa.definition import BUCKET_SHIFT
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, X_BIT
+from kvrm.staging import native
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Emitter
 
 MXCSR = 0x1F80
 """To nearest, subnormals kept, no traps: x86's floating-point control register after a reset."""

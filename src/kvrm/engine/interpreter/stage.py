@@ -8,7 +8,6 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I8, I64, PTR, Emitter, constant, integer
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER, Function
 from kvrm.engine.interpreter.memory import fast_address, read_slow, write_slow
@@ -18,6 +17,7 @@ from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition
 from kvrm.machine import state as layout
 from kvrm.memory import OUTSIDE, VA_BITS
+from kvrm.staging.emitter import I8, I64, PTR, Emitter, constant, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
 
 EVENTS = {

@@ -18,13 +18,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.memory import PERMISSION, entry, page_table
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.together import Together
 from kvrm.isa.definition import Decoded
 from kvrm.memory import PAGE
+from kvrm.staging.emitter import I64, PTR, Emitter
 from kvrm.values import Bits
 
 

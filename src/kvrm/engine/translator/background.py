@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kvrm.engine import native
 from kvrm.engine.translator.compile import Compiled
+from kvrm.staging import native
 
 if TYPE_CHECKING:
     import subprocess

@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import Emitter
+from kvrm.staging.emitter import Emitter
 
 PREDICATES = "false oeq ogt oge olt ole one ord uno ueq ugt uge ult ule une true".split()
 """By the cases that they hold in: equal 1, greater 2, less 4, unordered 8."""

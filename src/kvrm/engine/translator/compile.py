@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from kvrm.engine import native, objects
-from kvrm.engine.objects import Object
 from kvrm.engine.translator.region import Region
+from kvrm.staging import native, objects
+from kvrm.staging.objects import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import UNLIKELY, integer
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.comparisons import ConditionEmitter
+from kvrm.staging.emitter import UNLIKELY, integer
 from kvrm.values import Bits, Primitive
 
 NUMBERS = frozenset(("fadd", "fsub", "fmul", "fdiv", "fsqrt", "fmuladd"))

@@ -11,9 +11,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I32, I64, Emitter
 from kvrm.engine.interpreter import flags as facets_of
 from kvrm.isa.context import Flags
+from kvrm.staging.emitter import I32, I64, Emitter
 from kvrm.values import Bits
 
 FACETS, SUB64, SUB32 = range(3)

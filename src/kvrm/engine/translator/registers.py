@@ -11,12 +11,12 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import FLOATS, I64, Emitter
 from kvrm.engine.interpreter import flags
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.isa.context import Flags
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import FLOATS, I64, Emitter
 from kvrm.values import Bits
 
 VECTOR = ir.VectorType(I64, 2)

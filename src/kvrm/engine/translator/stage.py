@@ -14,7 +14,6 @@ from typing import Any
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR, constant, integer
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode
@@ -28,6 +27,7 @@ from kvrm.engine.translator.shapes import parts, shaped
 from kvrm.engine.translator.together import Together
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import I64, PTR, constant, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
 
 UNROLLED = 48

@@ -1,6 +1,7 @@
 """Compiled regions: made by LLVM in the background, kept on disk, shared by all machines of the process.
 
-A file `<key>.region` is one compiled region: what code it stands for, and its object (`kvrm.engine.objects`).
+A file `<key>.region` is one compiled region: what code it stands for, and where its object is
+(`kvrm.staging.objects`).
 A file `<program>.index` lists the entries and keys of a program's regions for its next start. All are
 written under a temporary name and renamed; a damaged one is noticed by its checksum and made again.
 """
@@ -13,10 +14,10 @@ import time
 from pathlib import Path
 
 from kvrm import cache
-from kvrm.engine import native
 from kvrm.engine.translator.background import Background
 from kvrm.engine.translator.compile import Compiled, compile_region
 from kvrm.engine.translator.region import Region
+from kvrm.staging import native
 
 LARGEST_CACHE = 512 << 20
 """Bytes that are kept on disk, with what killed processes leave; what was written longest ago goes first."""

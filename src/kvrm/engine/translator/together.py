@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR, Emitter
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.memory import PERMISSION, entry
 from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.registers import Registers
 from kvrm.memory import PAGE
+from kvrm.staging.emitter import I64, PTR, Emitter
 from kvrm.values import Bits
 
 WIDEST = 512

@@ -16,11 +16,11 @@ from kvrm.backend.gpu.abi import pointer
 from kvrm.backend.gpu.driver import Device
 from kvrm.backend.gpu.kernel import LAYOUT, TRIPLE
 from kvrm.backend.gpu.ptx import compile_ptx
-from kvrm.engine.emitter import I8, I32, I64, Emitter
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
 from kvrm.neural.dispatch.staged import constants, emit_decision, emit_outputs
 from kvrm.neural.weights import Floats
+from kvrm.staging.emitter import I8, I32, I64, Emitter
 
 THREADS, BLOCKS = 256, 4096
 REGISTERS = 128

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from kvrm.engine import native
-from kvrm.engine.emitter import I8, I32, I64, PTR, Emitter
 from kvrm.isa.execution import Classes, Words
 from kvrm.neural.dispatch.network import COUNT
 from kvrm.neural.dispatch.staged import emit_decision, emit_outputs, loaded_again
 from kvrm.neural.weights import Floats
+from kvrm.staging import native
+from kvrm.staging.emitter import I8, I32, I64, PTR, Emitter
 
 LANES = 16
 """Words at a time."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import Emitter
 from kvrm.isa.execution import Classes, Words
 from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.dispatch.staged import constants, emit_decision, emit_outputs
 from kvrm.neural.weights import Floats, hash_of
+from kvrm.staging.emitter import Emitter
 
 
 class InlineNetwork:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
-from kvrm.engine.emitter import I32, I64, Emitter, constant
 from kvrm.isa.execution import SIDE_BITS
 from kvrm.neural.dispatch.network import SIZES, WIDTH, places
 from kvrm.neural.weights import Floats
+from kvrm.staging.emitter import I32, I64, Emitter, constant
 
 F32 = ir.FloatType()
 

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR
 from kvrm.memory import PAGE
 from kvrm.neural.loops import plan
 from kvrm.neural.loops.effects import Operation
 from kvrm.neural.loops.emit import Code, Place, Span, Variable, c
 from kvrm.neural.loops.plan import WORD
 from kvrm.neural.loops.structure import Effect
+from kvrm.staging.emitter import I64, PTR
 
 SIZES = (1, 2, 4, 8)
 MOST_SEARCHED = 1 << 20

@@ -16,12 +16,12 @@ from kvrm.backend.gpu.abi import PAGES_LEFT, SCRATCH, DeviceFunction, Module, Ow
 from kvrm.backend.gpu.memory import CODE as EXECUTED
 from kvrm.backend.gpu.memory import OWN, OWN_STRIDE, PRIVATE, READ, SHARED, WRITE
 from kvrm.backend.gpu.skipping import SITE_BYTES
-from kvrm.engine.emitter import I1, I8, I32, I64, PTR
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, W_BIT
 from kvrm.neural.loops import plan, skip
 from kvrm.neural.loops.emit import Code, Place, Span, Variable, c
 from kvrm.neural.loops.plan import BLOCK, WORD
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR
 
 Build = Callable[["DeviceCode"], None]
 

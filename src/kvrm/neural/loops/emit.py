@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, Emitter
 from kvrm.memory import PAGE, VA_BITS
+from kvrm.staging.emitter import I64, Emitter
 
 UNTAGGED = (1 << 56) - 1
 Operand: TypeAlias = "ir.Value | int"

@@ -10,8 +10,6 @@ import functools
 
 from llvmlite import ir
 
-from kvrm.engine import native
-from kvrm.engine.emitter import I32, I64, PTR
 from kvrm.engine.interpreter.abi import Callee, Function
 from kvrm.engine.interpreter.slots import CLASS, OPERANDS
 from kvrm.machine import state as layout
@@ -19,6 +17,8 @@ from kvrm.memory import PAGE
 from kvrm.neural.loops import plan, skip
 from kvrm.neural.loops.emit import Code, Place, Variable, c
 from kvrm.neural.loops.plan import BLOCK, FIND, MOVE, WORD
+from kvrm.staging import native
+from kvrm.staging.emitter import I32, I64, PTR
 
 _MEMMOVE = ir.FunctionType(PTR, [PTR, PTR, I64])
 _MEMCHR = ir.FunctionType(PTR, [PTR, I32, I64])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.emitter import I64, PTR
 from kvrm.memory import PAGE, VA_BITS
 from kvrm.neural.loops import plan
 from kvrm.neural.loops.bulk import Bulk
 from kvrm.neural.loops.emit import Code, c
 from kvrm.neural.loops.plan import WORD
 from kvrm.neural.loops.structure import Effect
+from kvrm.staging.emitter import I64, PTR
 
 MOST_ITERATIONS = 1 << 24
 """Iterations that are skipped at once, at most: no product with a step that is allowed overflows."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvrm.neural.memory.kernel import Array, Kernel
+from kvrm.staging.kernel import Array, Kernel
 
 LINE_SHIFT = 6
 LINE = 1 << LINE_SHIFT

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.neural.memory.cache import DEFAULT, LINE_SHIFT, MOST_PREFETCHES, Shape, nothing
-from kvrm.neural.memory.kernel import Array, Kernel
 from kvrm.neural.memory.rewards import examples_of
 from kvrm.neural.memory.session import PolicySession, Session
 from kvrm.neural.memory.sites import Questions, rule
 from kvrm.neural.memory.trace import Trace
+from kvrm.staging.kernel import Array, Kernel
 
 EARLIEST = 4096
 """Cycles before a miss from which its line would be thrown out again."""

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from kvrm.memory.pages import PAGE_SHIFT
 from kvrm.neural.memory.cache import ISSUED, SAVED, USEFUL, nothing
-from kvrm.neural.memory.kernel import Array
 from kvrm.neural.memory.session import PIECE, Session
 from kvrm.neural.memory.sites import (
     CONFIGS,
@@ -30,6 +29,7 @@ from kvrm.neural.memory.sites import (
     questions_of,
 )
 from kvrm.neural.memory.trace import Trace
+from kvrm.staging.kernel import Array
 
 PENALTY = 12
 """Cycles that a prefetched line costs which is not used."""

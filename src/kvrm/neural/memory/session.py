@@ -11,7 +11,6 @@ import numpy.typing as npt
 from kvrm.errors import UsageError
 from kvrm.neural.memory import cache
 from kvrm.neural.memory.cache import COUNTS, DEFAULT, WIDTH, Propose, Shape, simulator
-from kvrm.neural.memory.kernel import Array, Kernel
 from kvrm.neural.memory.sites import (
     CONFIGS,
     F_SITES,
@@ -24,6 +23,7 @@ from kvrm.neural.memory.sites import (
     observe_natively,
     questions_of,
 )
+from kvrm.staging.kernel import Array, Kernel
 
 PIECE = 1 << 12
 """Accesses after which sites that are due are asked about."""

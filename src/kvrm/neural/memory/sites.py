@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.neural.memory.cache import LINE, LINE_SHIFT
-from kvrm.neural.memory.kernel import Array, Kernel
 from kvrm.neural.memory.tables import E_WIDTH, berti_learn, berti_lines, mixed
+from kvrm.staging.kernel import Array, Kernel
 
 WINDOW, ASK_MISSES = 16, 4
 

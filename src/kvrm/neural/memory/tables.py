@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvrm.neural.memory.cache import LINE, LINE_SHIFT, Propose
-from kvrm.neural.memory.kernel import Array
+from kvrm.staging.kernel import Array
 
 OFFSETS = tuple(n for n in range(1, 257) if 60**8 % n == 0)
 """Best-Offset's 52: no prime factor above 5."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kvrm.engine.interpreter.recorder import Accesses
 from kvrm.errors import UsageError
-from kvrm.neural.memory.kernel import Array
+from kvrm.staging.kernel import Array
 
 Peek = Callable[[int, int], bytes]
 """Guest bytes at an address (`kvrm.memory.Memory.peek`)."""

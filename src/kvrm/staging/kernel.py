@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from kvrm.engine import native
-from kvrm.engine.emitter import I1, I64, PTR, Emitter
+from kvrm.staging import native
+from kvrm.staging.emitter import I1, I64, PTR, Emitter
 
 Array = npt.NDArray[np.int64]
 

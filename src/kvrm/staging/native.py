@@ -13,9 +13,9 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from kvrm import cache
-from kvrm.engine import objects
-from kvrm.engine.objects import Object
 from kvrm.errors import UsageError
+from kvrm.staging import objects
+from kvrm.staging.objects import Object
 
 STAGES = ("decode", "stage", "opt", "asm", "ptx")
 _lock = threading.Lock()

@@ -1,7 +1,7 @@
 """Machine code on disk, named by a hash of the text that was compiled and of the compiler.
 
 A name that says all that the code depends on cannot be stale: another text has another name. The folders of
-one version of the package (`kvrm.engine.native.versioned`) only spare a start the work of making the text
+one version of the package (`kvrm.staging.native.versioned`) only spare a start the work of making the text
 again.
 """
 
