@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import kvrm
+from kvrm.loops import plan
 from kvrm.memory import PAGE
-from kvrm.neural.loops import plan
 from loop_tools import BRK, CODE, RX, WINDOWS, Lab, Maker, random_start
 
 REGISTERS = (*(f"x{i}" for i in range(31)), "sp", "nzcv", *(f"v{i}" for i in range(32)))

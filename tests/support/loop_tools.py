@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.isa.definition import definition_of
 from kvrm.isa.features import CORTEX_A76
+from kvrm.loops import plan
+from kvrm.loops.affine import form_of
+from kvrm.loops.analysis import Loop
+from kvrm.loops.oracle import oracle
+from kvrm.loops.sites import Proposer, Sites
+from kvrm.loops.sums import Value
 from kvrm.machine.state import DISCARD, State
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot
 from kvrm.memory.pages import HOST
-from kvrm.neural.loops import plan
-from kvrm.neural.loops.affine import form_of
-from kvrm.neural.loops.analysis import Loop
-from kvrm.neural.loops.policies import oracle
-from kvrm.neural.loops.sites import Proposer, Sites
-from kvrm.neural.loops.symbols import Value
 
 CODE, DATA, TOP = 0x10000, 0x100000, (1 << 39) - 2 * PAGE
 BRK = 0xD4200000

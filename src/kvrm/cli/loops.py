@@ -15,14 +15,15 @@ from kvrm.cli import charts
 from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
+from kvrm.loops import table
+from kvrm.loops.sites import Body
+from kvrm.loops.structure import Structure
+from kvrm.loops.table import Rows
 from kvrm.neural.loops import data as loop_data
-from kvrm.neural.loops import evaluation, network, table
+from kvrm.neural.loops import evaluation, network
 from kvrm.neural.loops.data import TEST, TRAIN, VALIDATION, LoopData
 from kvrm.neural.loops.evaluation import Row, Run
 from kvrm.neural.loops.network import Network, batch_of, structure_of
-from kvrm.neural.loops.sites import Body
-from kvrm.neural.loops.structure import Structure
-from kvrm.neural.loops.table import Rows
 from kvrm.neural.loops.training import train
 from kvrm.neural.weights import SHIPPED, hash_of
 

@@ -127,7 +127,7 @@ def _loops(name: str) -> Any:
 
 
 def _proposer(policy: Any) -> Any:
-    from kvrm.neural.loops.sites import Proposer
+    from kvrm.loops.sites import Proposer
 
     return Proposer(policy)
 

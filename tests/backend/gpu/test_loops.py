@@ -15,8 +15,8 @@ import kvrm
 from kvrm import Stop
 from kvrm.backend.gpu import skipping, slices
 from kvrm.backend.gpu.skipping import Site
+from kvrm.loops import device_sites
 from kvrm.memory import PAGE
-from kvrm.neural.loops import device_sites
 from loop_cases import ADVERSARIES, COPY, FILL, LENGTH, READ_ONLY, SUM, TIGHT, set_registers
 from loop_lanes import SPANS, Case, Lanes, Pair, random_lanes
 from loop_tools import BRK, CODE, DATA, Lab

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kvrm.neural.loops import data, network, table
+from kvrm.loops import table
+from kvrm.loops.oracle import oracle
+from kvrm.loops.rule import rule
+from kvrm.neural.loops import data, network
 from kvrm.neural.loops.evaluation import NAMES, rows
 from kvrm.neural.loops.network import COUNT, SHAPES, Network, batch_of, labels_of, parts_of, structure_of
-from kvrm.neural.loops.policies import make, oracle
-from kvrm.neural.loops.rule import rule
+from kvrm.neural.loops.policies import make
 from kvrm.neural.loops.training import gradient_of, names_registers, rename
 from kvrm.neural.weights import SHIPPED, hash_of, load
 from loop_cases import COPY, FILL, LENGTH, MEMCPY, MEMSET, SIEVE, SUM, TIGHT

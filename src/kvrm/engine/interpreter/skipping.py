@@ -1,4 +1,4 @@
-"""What the interpreter asks of the component that skips loops (`kvrm.neural.loops.sites`)."""
+"""What the interpreter asks of the component that skips loops (`kvrm.loops.sites`)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Loops: finding them, proposing what they do, checking it exactly, and skipping their iterations."""
+"""The network for loops: its data, training and evaluation beside the other policies."""

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from kvrm.errors import UsageError
-from kvrm.neural.loops.find import loops_in
-from kvrm.neural.loops.iteration import MOST_WORDS
+from kvrm.loops.find import loops_in
+from kvrm.loops.iteration import MOST_WORDS
+from kvrm.loops.oracle import oracle
+from kvrm.loops.sites import Body
 from kvrm.neural.loops.network import labels_of
-from kvrm.neural.loops.policies import oracle
-from kvrm.neural.loops.sites import Body
 
 TRAIN, VALIDATION, TEST = range(3)
 SHARES = (6, 1, 3)

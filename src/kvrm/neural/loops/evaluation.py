@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kvrm
+from kvrm.loops.sites import Policy
 from kvrm.neural.loops.data import TEST, LoopData
 from kvrm.neural.loops.network import labels_of
 from kvrm.neural.loops.policies import make
-from kvrm.neural.loops.sites import Policy
 from kvrm.neural.weights import SHIPPED
 
 NAMES = ("rule", "table", "network", "random", "oracle")

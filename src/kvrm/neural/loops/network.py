@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from kvrm.loops.sites import Body
+from kvrm.loops.structure import CONDITIONS, Bound, Effect, Structure
 from kvrm.neural import weights
 from kvrm.neural.activations import sigmoid
-from kvrm.neural.loops.sites import Body
-from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.neural.weights import Floats
 
 NAME = "loops-1.08m"
@@ -25,7 +25,6 @@ BOTH = 2 * HIDDEN
 CONTEXT, POOLED, REGISTERS = 108, 256, 32
 FIELDS = (0, 5, 16)
 """Where register fields begin: Rd or Rt, Rn, Rm."""
-CONDITIONS = tuple(Condition)
 HEADS = {"propose": 2, "counted": 2, "bound": 3, "condition": len(CONDITIONS), "effect": len(Effect)}
 POINTERS = ("counter", "step", "bound_register")
 OUTPUTS = sum(HEADS.values()) + len(POINTERS)

@@ -16,9 +16,8 @@ import numpy as np
 
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode
-from kvrm.neural.loops.network import CONDITIONS, labels_of
-from kvrm.neural.loops.sites import Body
-from kvrm.neural.loops.structure import Bound, Effect, Structure
+from kvrm.loops.sites import Body
+from kvrm.loops.structure import CONDITIONS, Bound, Effect, Structure
 
 NAME = "loops-table"
 NOWHERE = 63
@@ -63,10 +62,9 @@ def _packed(structure: Structure | None, registers: list[int]) -> int:
     if structure is None:
         return 0
     s = structure
-    _, counted, bound, condition, effect, *_ = labels_of(s)
     named = [_number(r, registers) for r in (s.counter, s.step, s.bound_register)]
     packed = 1
-    for value in (counted, bound, condition, effect, *named):
+    for value in (s.counted, s.bound, CONDITIONS.index(s.condition), s.effect, *named):
         packed = packed << 6 | value
     return packed
 

@@ -1,19 +1,19 @@
-"""The function that skips iterations, the same for all targets except for `kvrm.neural.loops.emit`.
+"""The function that skips iterations, the same for all targets except for `kvrm.loops.emit`.
 
 It decides from registers, budget and permissions how many iterations can be skipped at this entry, and has
-the effect of these iterations. The words of a site are in `kvrm.neural.loops.plan`.
+the effect of these iterations. The words of a site are in `kvrm.loops.plan`.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 
+from kvrm.loops import plan
+from kvrm.loops.bulk import Bulk
+from kvrm.loops.emit import Code, c
+from kvrm.loops.plan import WORD
+from kvrm.loops.structure import Effect
 from kvrm.memory import PAGE, VA_BITS
-from kvrm.neural.loops import plan
-from kvrm.neural.loops.bulk import Bulk
-from kvrm.neural.loops.emit import Code, c
-from kvrm.neural.loops.plan import WORD
-from kvrm.neural.loops.structure import Effect
 from kvrm.staging.emitter import I64, PTR
 
 MOST_ITERATIONS = 1 << 24

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kvrm.neural.loops.affine import Affine, vector_offset
-from kvrm.neural.loops.exits import Interval
-from kvrm.neural.loops.iteration import Iteration, Unsuitable
-from kvrm.neural.loops.streams import Place, Stream
-from kvrm.neural.loops.symbols import Atom, Sum, Sums, Value, possible
+from kvrm.loops.access_streams import Place, Stream
+from kvrm.loops.affine import Affine, vector_offset
+from kvrm.loops.conditions import Interval
+from kvrm.loops.iteration import Iteration, Unsuitable
+from kvrm.loops.sums import Atom, Sum, Sums, Value, possible
 
 
 class Operation(IntEnum):

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from kvrm.isa.a64 import decode
 from kvrm.isa.definition import Decoded
 from kvrm.isa.probe import Effects, effects_of
-from kvrm.neural.loops.sites import Body
-from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
+from kvrm.loops.sites import Body
+from kvrm.loops.structure import Bound, Condition, Effect, Structure
 
 ADDS = ("add_imm", "sub_imm", "adds_imm", "subs_imm", "add_shift", "sub_shift", "adds_shift", "subs_shift")
 FOLDS = ("add_shift", "add_ext", "sub_shift", "sub_ext", "eor_shift", "orr_shift", "and_shift")

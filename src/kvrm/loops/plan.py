@@ -7,14 +7,14 @@ import itertools
 from array import array
 from collections.abc import Sequence
 
+from kvrm.loops.access_streams import Stream
+from kvrm.loops.affine import form_of
+from kvrm.loops.analysis import Fill, Loop
+from kvrm.loops.conditions import Interval
+from kvrm.loops.effects import Operation
+from kvrm.loops.structure import Effect
+from kvrm.loops.sums import Value
 from kvrm.memory import R_BIT, W_BIT, X_BIT
-from kvrm.neural.loops.affine import form_of
-from kvrm.neural.loops.analysis import Fill, Loop
-from kvrm.neural.loops.effects import Operation
-from kvrm.neural.loops.exits import Interval
-from kvrm.neural.loops.streams import Stream
-from kvrm.neural.loops.structure import Effect
-from kvrm.neural.loops.symbols import Value
 
 WORD = 8
 ALL = (1 << 64) - 1

@@ -13,9 +13,9 @@ from typing import cast
 
 from kvrm.isa.a64.common import condition_holds, sub_flags
 from kvrm.isa.context import Context, Flags
-from kvrm.neural.loops.iteration import Unsuitable
-from kvrm.neural.loops.structure import Condition
-from kvrm.neural.loops.symbols import Atom, Sum, Sums, Value, atoms_of
+from kvrm.loops.iteration import Unsuitable
+from kvrm.loops.structure import Condition
+from kvrm.loops.sums import Atom, Sum, Sums, Value, atoms_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kvrm.isa.features import CORTEX_A76
-from kvrm.neural.loops.affine import affine_of, bases_of, form_of, vector_offset
-from kvrm.neural.loops.effects import Copy, Fold, Piece, Search, copy_of, folds_of, pieces_of, search_of
-from kvrm.neural.loops.exits import Comparison, Interval, comparison_of, flipped, interval_of
-from kvrm.neural.loops.iteration import Iteration, Unsuitable, iteration_of
-from kvrm.neural.loops.streams import Place, Stream, streams_of
-from kvrm.neural.loops.structure import Bound, Effect, Structure
-from kvrm.neural.loops.symbols import Value
+from kvrm.loops.access_streams import Place, Stream, streams_of
+from kvrm.loops.affine import affine_of, bases_of, form_of, vector_offset
+from kvrm.loops.conditions import Comparison, Interval, comparison_of, flipped, interval_of
+from kvrm.loops.effects import Copy, Fold, Piece, Search, copy_of, folds_of, pieces_of, search_of
+from kvrm.loops.iteration import Iteration, Unsuitable, iteration_of
+from kvrm.loops.structure import Bound, Effect, Structure
+from kvrm.loops.sums import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kvrm.engine.interpreter.slots import CLASS
+from kvrm.loops import plan
+from kvrm.loops.analysis import Loop, analyse
+from kvrm.loops.find import loop_at
+from kvrm.loops.iteration import MOST_WORDS, Unsuitable
+from kvrm.loops.native import handler
+from kvrm.loops.structure import Structure
 from kvrm.memory import PAGE, GuestFault, Memory, untagged
-from kvrm.neural.loops import plan
-from kvrm.neural.loops.analysis import Loop, analyse
-from kvrm.neural.loops.find import loop_at
-from kvrm.neural.loops.iteration import MOST_WORDS, Unsuitable
-from kvrm.neural.loops.native import handler
-from kvrm.neural.loops.structure import Structure
 
 if TYPE_CHECKING:
     from kvrm.engine.interpreter.engine import Interpreter

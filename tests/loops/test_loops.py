@@ -11,15 +11,15 @@ import pytest
 
 import kvrm
 from kvrm.isa.features import CORTEX_A76, feature_set
+from kvrm.loops import plan, table
+from kvrm.loops.analysis import analyse
+from kvrm.loops.find import loop_at, loops_in
+from kvrm.loops.iteration import Unsuitable
+from kvrm.loops.oracle import oracle
+from kvrm.loops.sites import ENOUGH, Proposer, checked
+from kvrm.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.machine.state import SP
 from kvrm.memory import PAGE
-from kvrm.neural.loops import plan
-from kvrm.neural.loops.analysis import analyse
-from kvrm.neural.loops.find import loop_at, loops_in
-from kvrm.neural.loops.iteration import Unsuitable
-from kvrm.neural.loops.policies import make, oracle
-from kvrm.neural.loops.sites import ENOUGH, Proposer, checked
-from kvrm.neural.loops.structure import Bound, Condition, Effect, Structure
 from loop_cases import (
     ADVERSARIES,
     BYTES,
@@ -386,4 +386,4 @@ def test_where_it_cannot_be_used() -> None:
     with pytest.raises(kvrm.UsageError, match="no policy loops=best"):
         kvrm.Machine(policies={"loops": "best"})
     with pytest.raises(kvrm.UsageError, match=r"loops-table\.npy"):
-        make("table", Path("/nowhere"))
+        table.read(Path("/nowhere"))

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 from llvmlite import ir
 
+from kvrm.loops import plan
+from kvrm.loops.effects import Operation
+from kvrm.loops.emit import Code, Place, Span, Variable, c
+from kvrm.loops.plan import WORD
+from kvrm.loops.structure import Effect
 from kvrm.memory import PAGE
-from kvrm.neural.loops import plan
-from kvrm.neural.loops.effects import Operation
-from kvrm.neural.loops.emit import Code, Place, Span, Variable, c
-from kvrm.neural.loops.plan import WORD
-from kvrm.neural.loops.structure import Effect
 from kvrm.staging.emitter import I64, PTR
 
 SIZES = (1, 2, 4, 8)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvrm.neural.loops.affine import Affine
-from kvrm.neural.loops.iteration import Access, Unsuitable
-from kvrm.neural.loops.symbols import Sum, Value
+from kvrm.loops.affine import Affine
+from kvrm.loops.iteration import Access, Unsuitable
+from kvrm.loops.sums import Sum, Value
 
 FARTHEST = 1 << 16
 """Bytes that accesses of one stream may lie apart in an iteration."""

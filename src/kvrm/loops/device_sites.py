@@ -11,11 +11,11 @@ from kvrm.backend.gpu.abi import Module
 from kvrm.backend.gpu.code import Code
 from kvrm.backend.gpu.skipping import Site
 from kvrm.isa.features import CORTEX_A76
+from kvrm.loops import plan
+from kvrm.loops.device import emit
+from kvrm.loops.plan import WORD
+from kvrm.loops.sites import Body, Known, Proposer
 from kvrm.memory import Memory
-from kvrm.neural.loops import plan
-from kvrm.neural.loops.device import emit
-from kvrm.neural.loops.plan import WORD
-from kvrm.neural.loops.sites import Body, Known, Proposer
 
 REST = 64
 """Launches after which a loop that did not pay may try again."""

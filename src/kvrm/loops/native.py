@@ -12,11 +12,11 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter.abi import Callee, Function
 from kvrm.engine.interpreter.slots import CLASS, OPERANDS
+from kvrm.loops import plan, skip
+from kvrm.loops.emit import Code, Place, Variable, c
+from kvrm.loops.plan import BLOCK, FIND, MOVE, WORD
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE
-from kvrm.neural.loops import plan, skip
-from kvrm.neural.loops.emit import Code, Place, Variable, c
-from kvrm.neural.loops.plan import BLOCK, FIND, MOVE, WORD
 from kvrm.staging import native
 from kvrm.staging.emitter import I32, I64, PTR
 

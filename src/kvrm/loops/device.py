@@ -1,6 +1,6 @@
 """Skipping iterations on a GPU: the function that replaces the handler of a loop's head in the kernel.
 
-Sites are words that all lanes read (`kvrm.neural.loops.plan`). A lane copies one to memory of its own, has
+Sites are words that all lanes read (`kvrm.loops.plan`). A lane copies one to memory of its own, has
 iterations skipped, and goes on with plain execution in a second copy of the page's slots.
 """
 
@@ -16,11 +16,11 @@ from kvrm.backend.gpu.abi import PAGES_LEFT, SCRATCH, DeviceFunction, Module, Ow
 from kvrm.backend.gpu.memory import CODE as EXECUTED
 from kvrm.backend.gpu.memory import OWN, OWN_STRIDE, PRIVATE, READ, SHARED, WRITE
 from kvrm.backend.gpu.skipping import SITE_BYTES
+from kvrm.loops import plan, skip
+from kvrm.loops.emit import Code, Place, Span, Variable, c
+from kvrm.loops.plan import BLOCK, WORD
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, W_BIT
-from kvrm.neural.loops import plan, skip
-from kvrm.neural.loops.emit import Code, Place, Span, Variable, c
-from kvrm.neural.loops.plan import BLOCK, WORD
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR
 
 Build = Callable[["DeviceCode"], None]

@@ -23,6 +23,10 @@ class Condition(IntEnum):
     LE = 13
 
 
+CONDITIONS = tuple(Condition)
+"""By the number that tables and networks have for each."""
+
+
 class Bound(IntEnum):
     """What the counter is compared with."""
 

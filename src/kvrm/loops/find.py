@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvrm.neural.loops.iteration import MOST_WORDS
+from kvrm.loops.iteration import MOST_WORDS
 
 
 def branches(word: int) -> bool:
