@@ -61,7 +61,7 @@ _IN_REGISTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Syscall:
-    """One system call. A `resident` one is done on the GPU in its usual cases (`kvrm.backend.gpu.linux`).
+    """One system call. A `resident` one is staged, in its usual cases (`kvrm.linux.resident`).
 
     `decode` makes the handler's arguments of a buffer that begins with the registers x0 to x5.
     """

@@ -29,7 +29,7 @@ from device_files import (
     TEXT,
 )
 from kvrm import Stop
-from kvrm.backend.gpu import files
+from kvrm.linux.resident import known
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -121,7 +121,7 @@ def test_files_that_lanes_begin_with(calls: Path, work: Path, away: Away) -> Non
 def test_files_that_lanes_begin_with_and_that_grow(
     calls: Path, work: Path, away: Away, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST", len(TEXT) + 200)
+    monkeypatch.setattr(known, "MOST", len(TEXT) + 200)
     before, ops = [*opening("text"), *opening("other")], [("read", 4, scratch(DATA), 150), SHOW]
     machines = [begun(calls, before, target).fork(2) for target in ("cpu", "cuda")]
     for size, gone in ((100, 0), (150, 0), (201, 2)):

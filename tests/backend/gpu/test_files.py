@@ -48,7 +48,7 @@ from device_files import (
     status,
 )
 from kvrm import Stop
-from kvrm.backend.gpu import files, layout
+from kvrm.linux.resident import known, layout
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -233,7 +233,7 @@ def test_many_paths(calls: Path, work: Path, away: Away) -> None:
 
 
 def test_large_files(calls: Path, work: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST", len(TEXT) + 50)
+    monkeypatch.setattr(known, "MOST", len(TEXT) + 50)
     ops = [[*opening(name), ("read", 3, scratch(DATA), 20), SHOW] for name in ("text", "other", "sub/short")]
     lanes(calls, *ops)
     assert away == [(1, "openat")]

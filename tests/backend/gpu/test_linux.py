@@ -11,8 +11,9 @@ import pytest
 import kvrm
 from cuda_tools import ANONYMOUS, PAGE, READ, WRITE, Away, Op, mapping, result, run, same, scratch, script
 from kvrm import Stop
-from kvrm.backend.gpu import kernel, linux, process
+from kvrm.backend.gpu import kernel, process
 from kvrm.backend.gpu.ptx import compile_ptx
+from kvrm.linux.resident import calls, start
 from kvrm.linux.syscall_table import TABLE
 from ptx_tools import assemble
 
@@ -282,6 +283,7 @@ def test_no_room_for_output(calls: Path, away: Away, monkeypatch: pytest.MonkeyP
 
 
 def test_no_room_in_the_log(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start, "RECORDS", 2)
     monkeypatch.setattr(process, "RECORDS", 2)
     same(calls, stdin=[script([mapping(PAGE)] * n) for n in range(5)])
     assert away == [(3, "mmap"), (4, "mmap")]
@@ -335,7 +337,7 @@ def test_reset_with_other_input(calls: Path, away: Away) -> None:
 
 def test_the_table_says_which_are_resident() -> None:
     ends = {number for number, row in TABLE.items() if row.name in ("exit", "exit_group")}
-    assert {number for number, row in TABLE.items() if row.resident} == linux.CALLS.keys() | ends
+    assert {number for number, row in TABLE.items() if row.resident} == calls.CALLS.keys() | ends
 
 
 def test_assembles(ptxas: str, tmp_path: Path) -> None:

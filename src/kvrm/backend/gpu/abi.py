@@ -10,9 +10,9 @@ from enum import IntEnum, auto
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.layout import DESCRIPTORS, OPEN_FILES
 from kvrm.engine.interpreter.abi import Function, unlikely, untagged
 from kvrm.engine.interpreter.slots import Reason
+from kvrm.linux.resident import layout as layout_of_calls
 from kvrm.machine import state as layout
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 
@@ -55,33 +55,14 @@ class Param(IntEnum):
     SLAB_LIMIT = auto()  # how many there are
     LANES = auto()  # how many
     COUNTERS = auto()  # two words: lanes that used up what they were granted, instructions retired
-    PROCESS = auto()  # what system calls need to know (`kvrm.backend.gpu.process`); 0: a bare machine
+    PROCESS = auto()  # what system calls need to know (`kvrm.linux.resident.layout.Fixed`); 0: a bare machine
     WORDS = auto()  # for each slot its word, 32 bits; 0: none is asked about
     SITES = auto()  # loops that are skipped (`kvrm.backend.gpu.skipping`); 0: none is
 
 
-class Word(IntEnum):
-    """Words of a lane that only its system calls use, after those of its state."""
-
-    DESCRIPTOR = STATE_WORDS  # for each descriptor the number of its open file, and << 32 whether FD_CLOEXEC
-    OPENED = STATE_WORDS + DESCRIPTORS  # for each open file 0, or an answer's number and << 32 status flags
-    OFFSET = OPENED + OPEN_FILES  # for each open file
-    INPUT = OFFSET + OPEN_FILES  # device address of what standard input has next
-    INPUT_END = auto()
-    STDOUT = auto()  # bytes in the buffer
-    STDERR = auto()
-    RANDOM = auto()  # 32-bit words taken from the generator
-    SKIPPED = auto()  # nanoseconds slept
-    BLOCKED = auto()  # signals
-    HEAP_END = auto()
-    LOWEST = auto()  # where mappings begin that have no large hole between them
-    HOLES = auto()  # bytes of the holes above it: an upper bound
-    FILE_ROOM = auto()  # bytes of files that it may map: a lower bound
-    LOGGED = auto()  # records in the lane's log
-    HAS_CODE = auto()  # not 0: the lane has made memory executable, which is only known on the CPU
-
-
-LANE_WORDS = max(Word) + 1
+LINUX = STATE_WORDS
+"""The first word of a lane that only its system calls use (`kvrm.linux.resident.layout.Word`)."""
+LANE_WORDS = LINUX + layout_of_calls.LANE_WORDS
 """64-bit words of a lane."""
 
 

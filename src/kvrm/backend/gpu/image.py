@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from kvrm.backend.gpu.abi import CHUNKS, GROUP
 from kvrm.backend.gpu.driver import Device
-from kvrm.backend.gpu.memory import CHUNK, CODE, FILE, PRIVATE
+from kvrm.backend.gpu.memory import CHUNK, CODE, PRIVATE
 from kvrm.errors import UsageError
+from kvrm.linux.resident.layout import FILE
 from kvrm.memory import PAGE, Memory, Prot, untagged
 
 ENTRY = np.dtype(

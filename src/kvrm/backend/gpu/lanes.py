@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.backend.gpu.abi import AGAIN, GROUP, LANE_WORDS, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param, Word
+from kvrm.backend.gpu.abi import AGAIN, GROUP, LANE_WORDS, LINUX, NO_ANSWER, NO_PAGE, PAGES_LEFT, PLAIN, Param
 from kvrm.backend.gpu.code import Code, parameters
 from kvrm.backend.gpu.driver import Buffer, Device, DeviceError
 from kvrm.backend.gpu.gather import ROW_WORDS
@@ -17,6 +17,7 @@ from kvrm.backend.gpu.memory import SLAB_BYTES
 from kvrm.backend.gpu.pool import Pool
 from kvrm.backend.gpu.process import DeviceProcess
 from kvrm.engine.interpreter.slots import Reason
+from kvrm.linux.resident.layout import Word
 from kvrm.machine import state as layout
 from kvrm.machine.lanes_inputs import Words, offset_of
 from kvrm.machine.lanes_job import Job
@@ -95,13 +96,13 @@ class DeviceLanes:
         words[layout.IP // 8], words[layout.REMAINING // 8] = self._code.slot(pc) | PLAIN, 0
         words[PAGES_LEFT // 8] = self._image.pages_left
         for word, value in (self._process.words if self._process else {}).items():
-            words[word] = value
+            words[LINUX + word] = value
         self._column.write(words)
         self._launch("begin", self._column.address, 0, 0)
         if self.ready:
             self._readying = self._make_ready()
         for word, values in self._process.inputs(job, self._lanes) if self._process else ():
-            self.put(8 * word, values)
+            self.put(8 * (LINUX + word), values)
         for array, first, step, offset in job.registers:
             column = np.ascontiguousarray(array.reshape(-1).view(np.uint64)[first // 8 :: step // 8])
             self.put(offset, column)
@@ -241,7 +242,7 @@ class DeviceLanes:
     def outputs(self, stream: int) -> Texts:
         """What each lane wrote to standard output (0) or error (1)."""
         assert self._process is not None
-        return self.gather(self._process.outputs_at(stream), self.get(8 * (Word.STDOUT + stream)))
+        return self.gather(self._process.outputs_at(stream), self.get(8 * (LINUX + Word.STDOUT + stream)))
 
     # -- what some lanes hold --------------------------------------------------------------------------------
     @property

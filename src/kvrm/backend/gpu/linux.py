@@ -1,304 +1,90 @@
-"""The system calls that the kernel does itself: `kvrm.linux.calls` again, for the cases that each takes."""
+"""What staged system calls (`kvrm.linux.resident`) need to know of a lane on the device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from llvmlite import ir
 
-from kvrm.backend.gpu import linux_files, linux_memory
-from kvrm.backend.gpu.abi import Word
-from kvrm.backend.gpu.layout import (
-    ACTIONS,
-    CWD,
-    LIMITS,
-    LINK,
-    NAME,
-    RANDOM,
-    RANDOM_MOST,
-    TARGET,
-    UTSNAME,
-    Fixed,
-)
-from kvrm.backend.gpu.resident import (
-    NUMBERS,
-    Build,
-    Call,
-    build_resident,
-    const,
-)
-from kvrm.linux import abi
-from kvrm.linux.clock import CLOCKS, LATEST
-from kvrm.linux.errno import Errno
-from kvrm.linux.layout import BILLION
-from kvrm.linux.signals import UNBLOCKABLE
-from kvrm.staging.emitter import I8, I32, I64
-
-UTSNAME_BYTES = 390
-SLEEP_MOST = 1 << 30
-"""Seconds of a sleep."""
-
-
-# -- the process -----------------------------------------------------------------------------------------
-def _number(value: int) -> Build:
-    """A call that always has this result."""
-    return lambda c: c.ret(value)
-
-
-def _fixed(word: Fixed) -> Build:
-    """A call whose result is the same for all lanes."""
-    return lambda c: c.ret(c.fixed(word))
-
-
-def _set_robust_list(c: Call) -> None:
-    c.fail_if(c.e.not_(c.equal(c.x(1), 24)), Errno.EINVAL)
-    c.require_room_in_log()
-    c.log(NUMBERS["set_robust_list"], const(0))
-    c.ret(0)
-
-
-def _set_tid_address(c: Call) -> None:
-    c.require_room_in_log()
-    c.log(NUMBERS["set_tid_address"], c.fixed(Fixed.PID))
-    c.ret(c.fixed(Fixed.PID))
-
-
-def _futex(c: Call) -> None:
-    """FUTEX_WAKE: one that processes share must be in memory."""
-    operation = c.x(1, "u")
-    c.refuse_unless(c.equal(c.e.and_(operation, const(~abi.FUTEX_PRIVATE)), abi.FUTEX_WAKE))
-    c.fail_if(c.has(c.x(0), 3), Errno.EINVAL)
-    c.ret_if(c.has(operation, abi.FUTEX_PRIVATE), 0)
-    c.read(c.x(0), 4, c.local(1))
-    c.ret(0)
-
-
-def _prlimit64(c: Call) -> None:
-    pid = c.x(0, "i")
-    c.refuse_unless(c.e.or_(c.equal(pid, 0), c.equal(pid, c.fixed(Fixed.PID))))
-    c.refuse_unless(c.equal(c.x(2), 0))
-    _limit(c, c.x(1, "u"), c.x(3))
-
-
-def _getrlimit(c: Call) -> None:
-    c.refuse_if(c.equal(c.x(1), 0))
-    _limit(c, c.x(0, "u"), c.x(1))
-
-
-def _limit(c: Call, resource: ir.Value, to: ir.Value) -> None:
-    c.fail_if(c.e.not_(c.below(resource, abi.RLIM_NLIMITS)), Errno.EINVAL)
-    c.ret_if(c.equal(to, 0), 0)
-    c.write(to, 16, c.place(LIMITS, c.e.shl(resource, const(1))))
-    c.ret(0)
-
-
-def _uname(c: Call) -> None:
-    c.write(c.x(0), UTSNAME_BYTES, c.place(UTSNAME))
-    c.ret(0)
-
-
-def _getrandom(c: Call) -> None:
-    """The bytes of `Random.randbytes`: whole words, and the high bytes of another one."""
-    e, address, count, flags = c.e, c.x(0), c.x(1), c.x(2, "u")
-    both = c.equal(e.and_(flags, const(6)), 6)
-    c.fail_if(e.or_(c.has(flags, ~abi.GRND_FLAGS), both), Errno.EINVAL)
-    c.refuse_unless(c.below(count, 4 * RANDOM_MOST))
-    words, taken = e.lshr(e.add(count, const(3)), const(2)), c.get(Word.RANDOM)
-    c.refuse_unless(c.below(e.add(words, taken), RANDOM_MOST + 1))
-    c.require_writable(address, count)
-    data = c.local(1)
-    with e.repeat(words) as i:
-        word = e.load_at(c.place(RANDOM), e.shl(e.add(taken, i), const(2)), I32)
-        left = e.sub(count, e.shl(i, const(2)))
-        size = e.select(c.below(left, 4), left, const(4))
-        unused = e.trunc(e.shl(e.sub(const(4), size), const(3)), I32)
-        e.store(e.lshr(word, unused), data)
-        c.write(e.add(address, e.shl(i, const(2))), size, data)
-    c.put(Word.RANDOM, e.add(taken, words))
-    c.ret(count)
-
-
-def _rt_sigaction(c: Call) -> None:
-    e, number, signal, new, old = c.e, NUMBERS["rt_sigaction"], c.x(0, "i"), c.x(1), c.x(2)
-    c.refuse_unless(e.and_(c.equal(c.x(3), 8), c.below(e.sub(signal, const(1)), abi.NSIG)))
-    c.refuse_if(e.or_(c.equal(signal, abi.SIGKILL), c.equal(signal, abi.SIGSTOP)))
-    c.refuse_unless(c.equal(c.fixed(Fixed.PENDING), 0))
-    c.require_room_in_log()
-    before = [c.fixed(ACTIONS + i, e.shl(e.sub(signal, const(1)), const(2))) for i in range(4)]
-    found = c.local(4)
-    _store_words(c, found, before)
-    with e.repeat(c.get(Word.LOGGED)) as i:
-        record = c.record(i)
-        same = c.equal(e.load_at(record, 16, I64), signal)
-        with e.if_then(e.and_(c.equal(e.load_at(record, 0, I64), number), same)):
-            _store_words(c, found, [e.load_at(record, 24 + 8 * k, I64) for k in range(4)])
-    given = c.local(4)
-    with e.if_then(e.not_(c.equal(new, 0))):
-        c.read(new, 32, given)
-        for at, kept in ((8, abi.SA_FLAGS), (24, ~UNBLOCKABLE)):
-            e.store_at(e.and_(e.load_at(given, at, I64), const(kept)), given, at)
-    with e.if_then(e.not_(c.equal(old, 0))):
-        c.write(old, 32, found)
-    with e.if_then(e.not_(c.equal(new, 0))):
-        c.log(number, const(0), signal, *(e.load_at(given, 8 * k, I64) for k in range(4)))
-    c.ret(0)
-
-
-def _store_words(c: Call, to: ir.Value, words: list[ir.Value]) -> None:
-    for i, word in enumerate(words):
-        c.e.store_at(word, to, 8 * i)
-
-
-def _prctl(c: Call) -> None:
-    c.refuse_unless(c.equal(c.x(0, "u"), abi.PR_GET_NAME))
-    c.write(c.x(1), 16, c.place(NAME))
-    c.ret(0)
-
-
-def _getcwd(c: Call) -> None:
-    e, size = c.e, c.fixed(Fixed.CWD_BYTES)
-    c.refuse_if(e.or_(c.equal(size, 0), c.below(c.x(1), size)))
-    c.write(c.x(0), size, c.place(CWD))
-    c.ret(size)
-
-
-def _rt_sigprocmask(c: Call) -> None:
-    e, how, new, old, before = c.e, c.x(0, "i"), c.x(1), c.x(2), c.get(Word.BLOCKED)
-    c.refuse_unless(c.equal(c.x(3), 8))
-    c.refuse_unless(c.equal(c.fixed(Fixed.PENDING), 0))
-    mask = c.local(1)
-    e.store(before, mask)
-    with e.if_then(e.not_(c.equal(new, 0))):
-        c.refuse_unless(c.below(how, abi.SIG_SETMASK + 1))
-        c.read(new, 8, mask)
-        given = e.load(mask, typ=I64)
-        fewer = e.select(c.equal(how, abi.SIG_UNBLOCK), e.and_(before, e.not_(given)), given)
-        after = e.select(c.equal(how, abi.SIG_BLOCK), e.or_(before, given), fewer)
-        e.store(e.and_(after, const(~UNBLOCKABLE)), mask)
-    with e.if_then(e.not_(c.equal(old, 0))):
-        c.write_words(old, before)
-    c.put(Word.BLOCKED, e.load(mask, typ=I64))
-    c.ret(0)
-
-
-def _readlinkat(c: Call) -> None:
-    e, size, length, name = c.e, c.x(3, "i"), c.fixed(Fixed.LINK_BYTES), c.local(2)
-    text = LINK + b"\0"
-    c.read(c.x(1), len(text), name)
-    for i, byte in enumerate(text):
-        same = e.icmp_unsigned("==", e.load_at(name, i, I8), ir.Constant(I8, byte))
-        c.refuse_unless(same)
-    c.refuse_unless(e.icmp_signed(">", size, const(0)))
-    count = e.select(c.below(length, size), length, size)
-    c.refuse_unless(c.below(const(0), count))
-    c.write(c.x(2), count, c.place(TARGET))
-    c.ret(count)
-
-
-# -- time ------------------------------------------------------------------------------------------------
-def _clock_gettime(c: Call) -> None:
-    _write_time(c, c.x(1), _now(c, c.x(0, "i")), 1)
-    c.ret(0)
-
-
-def _clock_getres(c: Call) -> None:
-    _now(c, c.x(0, "i"))
-    c.ret_if(c.equal(c.x(1), 0), 0)
-    c.write_words(c.x(1), const(0), const(1))
-    c.ret(0)
-
-
-def _gettimeofday(c: Call) -> None:
-    e, zone = c.e, c.x(1)
-    with e.if_then(e.not_(c.equal(c.x(0), 0))):
-        _write_time(c, c.x(0), c.realtime(), 1000)
-    with e.if_then(e.not_(c.equal(zone, 0))):
-        c.write_words(zone, const(0))
-    c.ret(0)
-
-
-def _nanosleep(c: Call) -> None:
-    e = c.e
-    seconds, ns = c.read_words(c.x(0), 2)
-    c.refuse_unless(e.and_(c.below(seconds, SLEEP_MOST), c.below(ns, BILLION)))
-    slept = e.add(e.add(c.get(Word.SKIPPED), e.mul(seconds, const(BILLION))), ns)
-    c.refuse_unless(c.below(e.add(slept, c.retired), LATEST))
-    c.put(Word.SKIPPED, slept)
-    c.ret(0)
-
-
-def _now(c: Call, clock: ir.Value) -> ir.Value:
-    """The time of a clock; EINVAL if there is none."""
-    e = c.e
-    c.refuse_if(c.has(clock, 1 << 63))
-    known = [number for number, kind in CLOCKS.items() if not kind.read]
-
-    def among(numbers: Iterable[int]) -> ir.Value:
-        return c.has(e.lshr(const(sum(1 << number for number in numbers)), clock), 1)
-
-    c.fail_if(e.not_(e.and_(c.below(clock, 64), among(known))), Errno.EINVAL)
-    real = among(number for number in known if CLOCKS[number].offset)
-    cpu = among(number for number in known if CLOCKS[number].cpu)
-    return e.select(real, c.realtime(), e.select(cpu, c.retired, c.uptime()))
-
-
-def _write_time(c: Call, to: ir.Value, ns: ir.Value, unit: int) -> None:
-    """Seconds, and the rest in units of that many nanoseconds."""
-    rest = c.e.urem(ns, const(BILLION))
-    c.write_words(to, c.e.udiv(ns, const(BILLION)), c.e.udiv(rest, const(unit)))
-
-
-CALLS: Mapping[int, Build] = {
-    NUMBERS[name]: build
-    for name, build in {
-        "brk": linux_memory.brk,
-        "clock_getres": _clock_getres,
-        "clock_gettime": _clock_gettime,
-        "close": linux_files.close,
-        "dup": linux_files.dup,
-        "dup3": linux_files.dup3,
-        "fcntl": linux_files.fcntl,
-        "fstat": linux_files.fstat,
-        "futex": _futex,
-        "getcwd": _getcwd,
-        "getegid": _fixed(Fixed.GID),
-        "geteuid": _fixed(Fixed.UID),
-        "getgid": _fixed(Fixed.GID),
-        "getpid": _fixed(Fixed.PID),
-        "getppid": _number(1),
-        "getrandom": _getrandom,
-        "getrlimit": _getrlimit,
-        "gettid": _fixed(Fixed.PID),
-        "gettimeofday": _gettimeofday,
-        "getuid": _fixed(Fixed.UID),
-        "ioctl": linux_files.ioctl,
-        "lseek": linux_files.lseek,
-        "madvise": linux_memory.madvise,
-        "mmap": linux_memory.mmap,
-        "mprotect": linux_memory.mprotect,
-        "munmap": linux_memory.munmap,
-        "nanosleep": _nanosleep,
-        "newfstatat": linux_files.newfstatat,
-        "openat": linux_files.openat,
-        "prlimit64": _prlimit64,
-        "pread64": linux_files.pread64,
-        "prctl": _prctl,
-        "read": linux_files.read,
-        "readlinkat": _readlinkat,
-        "readv": linux_files.readv,
-        "rt_sigaction": _rt_sigaction,
-        "rt_sigprocmask": _rt_sigprocmask,
-        "sched_yield": _number(0),
-        "sendfile": linux_files.sendfile,
-        "set_robust_list": _set_robust_list,
-        "set_tid_address": _set_tid_address,
-        "uname": _uname,
-        "write": linux_files.write,
-        "writev": linux_files.writev,
-    }.items()
-}
+from kvrm.backend.gpu import ranges
+from kvrm.backend.gpu.abi import LINUX, PAGES_LEFT, Param, pointer
+from kvrm.backend.gpu.memory import local_words, slow_function
+from kvrm.backend.gpu.thread import Thread
+from kvrm.linux.resident import calls
+from kvrm.staging.emitter import I64, Emitter
 
 
 def resident(module: ir.Module) -> ir.Function:
-    """The module's function `resident`."""
-    return module.globals.get("resident") or build_resident(module, CALLS)
+    """The module's function `resident`, whose third argument is the address of the parameters."""
+    made = "resident" in module.globals
+    fn = calls.resident(module, DeviceLane)
+    if not made:
+        fn.attributes.add("noinline")  # large and rare: in the loop it would cost all handlers registers
+    return fn
+
+
+class DeviceLane:
+    """The lane of a thread (`kvrm.linux.resident.call.Lane`)."""
+
+    def __init__(self, e: Emitter, fn: ir.Function) -> None:
+        self._e, self._module = e, fn.module
+        self._state, _, self._params, _ = fn.args
+        self._thread = Thread(e, self._params)
+        self.process = pointer(e, e.load_at(self._thread.params, 8 * Param.PROCESS, I64))
+
+    def own(self, word: ir.Value) -> ir.Value:
+        """Where one of the lane's own words is: those of a group lie side by side."""
+        e = self._e
+        offset = e.mul(e.add(word, ir.Constant(I64, LINUX)), ir.Constant(I64, 256))
+        return e.at(pointer(e, self._thread.state), offset)
+
+    def pointer(self, address: ir.Value) -> ir.Value:
+        """An address of device memory as a pointer."""
+        return pointer(self._e, address)
+
+    def part(self, base: ir.Value, size: ir.Value, at: ir.Value) -> ir.Value:
+        """A byte of the lane's part of a buffer."""
+        e = self._e
+        return pointer(e, e.add(base, e.add(e.mul(self._thread.number, size), at)))
+
+    def local(self, words: int) -> ir.Value:
+        """Words of the thread's own."""
+        return local_words(self._e, words)
+
+    def read(self, address: ir.Value, size: ir.Value, to: ir.Value) -> ir.Value:
+        """Copy from the guest; whether that was refused."""
+        return self._copy("read_slow", address, size, to)
+
+    def write(self, address: ir.Value, size: ir.Value, source: ir.Value) -> ir.Value:
+        """Copy to the guest; whether that was refused."""
+        return self._copy("write_slow", address, size, source)
+
+    def _copy(self, name: str, address: ir.Value, size: ir.Value, data: ir.Value) -> ir.Value:
+        e, t = self._e, self._thread
+        arguments = [self._state, self._params, t.table, t.lane, address, size, data]
+        status = e.call(slow_function(self._module, name), arguments)
+        return e.icmp_unsigned("!=", status, ir.Constant(I64, 0))
+
+    def examine(self, start: ir.Value, end: ir.Value) -> ir.Value:
+        """What the pages of a range are."""
+        return self._e.call(ranges.examine(self._module), [self._params, start, end])
+
+    def change(self, start: ir.Value, end: ir.Value, become: ir.Value) -> None:
+        """Set what the pages of a range are."""
+        arguments = [self._params, start, end, become, self._pages_left]
+        self._e.call(ranges.change(self._module), arguments)
+
+    def show(
+        self,
+        start: ir.Value,
+        end: ir.Value,
+        become: ir.Value,
+        content: ir.Value,
+        size: ir.Value,
+        rest: ir.Value,
+    ) -> ir.Value:
+        """Map pages; false if one of them shows something else to another lane."""
+        arguments = [self._params, start, end, become, self._pages_left, content, size, rest]
+        return self._e.call(ranges.show(self._module), arguments)
+
+    @property
+    def _pages_left(self) -> ir.Value:
+        return self._e.at(self._state, PAGES_LEFT)

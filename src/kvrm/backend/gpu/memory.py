@@ -25,8 +25,8 @@ from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Emitter
 SHARED, SLAB, READ, WRITE, MAPPED, OWN = 0, 8, 16, 20, 24, 28
 """Offsets in an entry."""
 ENTRY_BYTES = 32
-PRIVATE, CODE, FILE, UNSURE, READY, ADDRESS = 1, 2, 4, 8, 16, -32
-"""Marks in its first word, and the bits of the address."""
+PRIVATE, CODE, UNSURE, READY, ADDRESS = 1, 2, 8, 16, -32
+"""Marks in its first word besides FILE (`kvrm.linux.resident.layout`), and the bits of the address."""
 CHUNK = 512
 """Entries of a chunk."""
 SLAB_BYTES = 32 * PAGE

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import FAULT, FULL, IS_MAPPED, PAGES_LEFT, PLAIN, Param, Word, pointer
-from kvrm.backend.gpu.memory import CODE, FILE, MAPPED, READ, SHARED, WRITE
+from kvrm.backend.gpu.abi import FAULT, FULL, IS_MAPPED, LINUX, PAGES_LEFT, PLAIN, Param, pointer
+from kvrm.backend.gpu.memory import CODE, MAPPED, READ, SHARED, WRITE
 from kvrm.backend.gpu.ranges import is_beyond
 from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter.abi import untagged
 from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
+from kvrm.linux.resident.layout import FILE, Word
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
 from kvrm.staging.emitter import I1, I8, I32, I64, Emitter
@@ -92,7 +93,7 @@ def _settle_jump(e: Emitter, t: Thread, state: ir.Value) -> None:
         target, a = untagged(e, pc), t.access(e)
         entry = a.entry(target)
         mapped = a.bit(e.load_at(entry, MAPPED, I32))
-        made = e.icmp_unsigned("!=", e.load_at(state, 256 * Word.HAS_CODE, I64), _c(0))
+        made = e.icmp_unsigned("!=", e.load_at(state, 256 * (LINUX + Word.HAS_CODE), I64), _c(0))
         for_cpu = e.or_(_is_code(e, entry), e.and_(mapped, e.or_(made, _is_beyond(e, t, entry))))
         misaligned = e.icmp_unsigned("!=", e.and_(target, _c(3)), _c(0))
         with e.if_then(e.or_(misaligned, e.not_(for_cpu))):

@@ -16,10 +16,8 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from kvrm.backend.gpu.abi import Param, pointer
-from kvrm.backend.gpu.layout import Fixed
 from kvrm.backend.gpu.memory import (
     CODE,
-    FILE,
     MAPPED,
     OWN,
     READ,
@@ -31,14 +29,9 @@ from kvrm.backend.gpu.memory import (
     local_words,
 )
 from kvrm.backend.gpu.thread import Thread
+from kvrm.linux.resident.layout import FILE, KEEP, MAP, Fixed
 from kvrm.memory import PAGE
 from kvrm.staging.emitter import I1, I32, I64, PTR, Emitter
-
-SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
-"""Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
-writable, a file's that was mapped here, past the end of such a file."""
-MAP, KEEP = 4, 8
-"""Bits of what pages become, besides those of `Prot`: mapped; what was written to them stays."""
 
 
 def _c(value: int) -> ir.Constant:

@@ -1,6 +1,6 @@
 """`Lanes` on a GPU: the same inputs, results and ways to run as on the CPU.
 
-A lane that needs the host - for a system call that is not resident (`kvrm.backend.gpu.linux`), code that
+A lane that needs the host - for a system call that is not resident (`kvrm.linux.resident`), code that
 changes, an instruction that only the reference runs - is taken to the CPU, where a worker goes on with it
 (`kvrm.machine.lanes_worker`).
 """

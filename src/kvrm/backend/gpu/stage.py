@@ -10,12 +10,12 @@ from kvrm.backend.gpu import far, memory
 from kvrm.backend.gpu.abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, pointer
 from kvrm.backend.gpu.linux import resident
 from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES, prefetch
-from kvrm.backend.gpu.resident import ASKED, DONE, EXIT
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
 from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
+from kvrm.linux.resident.call import ASKED, DONE, EXIT
 from kvrm.machine import state as layout
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 from kvrm.values import Bits, StagingError

@@ -1,8 +1,8 @@
-"""What lanes on the device know about files: answers to the questions that some of them have asked.
+"""What staged system calls know about files: answers to the questions that some lanes have asked.
 
-An answer is made of the files as lanes begin with them, and holds for all of them for as long as they are on
-the device. Where it would depend on what a lane has done (`/proc/self/fd`), or where a path does not lead to
-a regular file of moderate size, the answer is that the CPU must do the call.
+An answer is made of the files as lanes begin with them, and holds for all of them for as long as they run
+staged calls. Where it would depend on what a lane has done (`/proc/self/fd`), or where a path does not lead
+to a regular file of moderate size, the answer is that Python must do the call.
 """
 
 from __future__ import annotations
@@ -10,24 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from kvrm.backend.gpu.abi import Word
-from kvrm.backend.gpu.driver import Buffer, Device
-from kvrm.backend.gpu.layout import (
-    ANSWER_WORDS,
-    ANSWERS,
-    DESCRIPTORS,
-    NAME_WORDS,
-    QUESTION_WORDS,
-    QUESTIONS,
-    STAT_BYTES,
-    Answer,
-    Ask,
-)
-from kvrm.backend.gpu.resident import NOT_HERE
 from kvrm.errors import UsageError
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Failure
@@ -37,6 +23,19 @@ from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.mapped import Mapped
 from kvrm.linux.process import Process
+from kvrm.linux.resident.call import NOT_HERE
+from kvrm.linux.resident.layout import (
+    ANSWER_WORDS,
+    ANSWERS,
+    DESCRIPTORS,
+    NAME_WORDS,
+    QUESTION_WORDS,
+    QUESTIONS,
+    STAT_BYTES,
+    Answer,
+    Ask,
+    Word,
+)
 from kvrm.linux.space import find_room, page_up, readable
 from kvrm.machine.lanes_inputs import Words
 from kvrm.memory import Image, Mark
@@ -44,7 +43,40 @@ from kvrm.memory import Image, Mark
 MOST = 64 << 20
 """Bytes that all contents together may have."""
 PART = 0.5
-"""The part of the free device memory that more of them may take."""
+"""The part of the store's free memory that more of them may take."""
+
+
+class Room(Protocol):
+    """Memory that staged code reads and writes."""
+
+    @property
+    def address(self) -> int:
+        """Where that code finds it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    def write(self, data: Any, offset: int = 0) -> None:
+        """Copy an array or bytes there."""
+
+    def read(self, out: Any, offset: int = 0) -> Any:
+        """Fill an array from there, and return it."""
+
+
+class Store(Protocol):
+    """Gives rooms: a GPU, or the host's memory."""
+
+    @property
+    def free_bytes(self) -> int:
+        """How much there is."""
+
+    def allocate(self, size: int, zero: bool = False) -> Room:
+        """A new room."""
+
+    def upload(self, data: Any) -> Room:
+        """A new room with these bytes, or those of an array."""
+
 
 Question = tuple[int, bytes]
 """The first word, an `Ask` and flags << 32, and the path."""
@@ -72,7 +104,7 @@ class _Unseen(dict[int, Descriptor]):
 
 
 def numbered(process: Process) -> dict[OpenFile, int]:
-    """The open files of the descriptors that are known on the device, numbered from 1."""
+    """The open files of the descriptors that are known here, numbered from 1."""
     found = dict.fromkeys(d.file for fd, d in sorted(process.descriptors.items()) if fd < DESCRIPTORS)
     return {file: number for number, file in enumerate(found, 1)}
 
@@ -80,17 +112,17 @@ def numbered(process: Process) -> dict[OpenFile, int]:
 class KnownFiles:
     """The questions and answers of lanes that begin as the process that `start` returns."""
 
-    def __init__(self, gpu: Device, start: Callable[[], Process]) -> None:
-        self._gpu, self._start = gpu, start
-        self.table = gpu.allocate(8 * ANSWER_WORDS * ANSWERS, zero=True)
-        self.asked = gpu.allocate(8 * (1 + QUESTION_WORDS * QUESTIONS), zero=True)
+    def __init__(self, store: Store, start: Callable[[], Process]) -> None:
+        self._store, self._start = store, start
+        self.table = store.allocate(8 * ANSWER_WORDS * ANSWERS, zero=True)
+        self.asked = store.allocate(8 * (1 + QUESTION_WORDS * QUESTIONS), zero=True)
         self._answers: dict[Question, Known] = {}
-        self._contents: list[Buffer] = []
+        self._contents: list[Room] = []
         self._images: dict[tuple[int, ...], Image] = {}
 
     @property
     def size(self) -> int:
-        """Bytes of device memory."""
+        """Bytes of the store's memory."""
         return sum(buffer.size for buffer in (self.table, self.asked, *self._contents))
 
     def inherited(self, process: Process) -> dict[int, int]:
@@ -178,7 +210,7 @@ class KnownFiles:
     @property
     def _room(self) -> int:
         left = MOST - sum(len(known.content) for known in self._answers.values())
-        return min(left, int(self._gpu.free_bytes * PART))
+        return min(left, int(self._store.free_bytes * PART))
 
     def _look(self, questions: Iterable[Question], room: int) -> dict[Question, Known]:
         process, found = self._start(), {}
@@ -192,7 +224,7 @@ class KnownFiles:
             self._answers[question] = known
             # whole pages, so that lanes can map them
             whole = known.content.ljust(page_up(len(known.content)), b"\0")
-            self._contents.append(self._gpu.upload(whole))
+            self._contents.append(self._store.upload(whole))
             row = np.zeros(ANSWER_WORDS, np.uint64)
             row[Answer.RESULT] = known.result & layout.U64
             row[Answer.CONTENT], row[Answer.SIZE] = self._contents[-1].address, len(known.content)

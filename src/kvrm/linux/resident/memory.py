@@ -1,14 +1,17 @@
-"""The system calls that change a lane's mappings: page-table entries, the lane's words, and its log."""
+"""The staged system calls that change a lane's mappings: its pages, its words, and its log."""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import linux_files
-from kvrm.backend.gpu.abi import Word
-from kvrm.backend.gpu.layout import Fixed
-from kvrm.backend.gpu.memory import FILE
-from kvrm.backend.gpu.ranges import (
+from kvrm.linux import abi
+from kvrm.linux.calls.advice import HARMLESS
+from kvrm.linux.errno import Errno
+from kvrm.linux.loader import MMAP_TOP
+from kvrm.linux.resident import files
+from kvrm.linux.resident.call import LARGEST, NUMBERS, Call, const
+from kvrm.linux.resident.layout import (
+    FILE,
     KEEP,
     MAP,
     SOME_BEYOND,
@@ -17,12 +20,9 @@ from kvrm.backend.gpu.ranges import (
     SOME_HOLE,
     SOME_MAPPED,
     SOME_OTHER,
+    Fixed,
+    Word,
 )
-from kvrm.backend.gpu.resident import LARGEST, NUMBERS, Call, const
-from kvrm.linux import abi
-from kvrm.linux.calls.advice import HARMLESS
-from kvrm.linux.errno import Errno
-from kvrm.linux.loader import MMAP_TOP
 from kvrm.memory import PAGE, VA_BITS, Prot
 from kvrm.staging.emitter import I64
 
@@ -105,7 +105,7 @@ def _what(c: Call, length: ir.Value) -> list[ir.Value]:
 
     be(c.x(4), *NOTHING)
     with e.if_then(e.not_(c.has(c.x(3), abi.MAP_ANONYMOUS))):
-        be(*linux_files.mappable(c, c.x(4, "i"), c.x(5), length))
+        be(*files.mappable(c, c.x(4, "i"), c.x(5), length))
     return [e.load(part, typ=I64) for part in parts]
 
 

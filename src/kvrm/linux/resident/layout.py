@@ -1,4 +1,4 @@
-"""Where things are that system calls in the kernel and the host agree on."""
+"""Where things are that staged system calls and the host agree on: words of a lane, and of all lanes."""
 
 from __future__ import annotations
 
@@ -104,3 +104,35 @@ ACTIONS = NAME + 2
 """`struct sigaction` of signals 1 to 64."""
 RANDOM = ACTIONS + 64 * 4
 PROCESS_WORDS = RANDOM + RANDOM_MOST // 2
+
+
+class Word(IntEnum):
+    """Words of a lane that only its system calls use."""
+
+    DESCRIPTOR = 0  # for each descriptor the number of its open file, and << 32 whether FD_CLOEXEC
+    OPENED = DESCRIPTORS  # for each open file 0, or an answer's number and << 32 status flags
+    OFFSET = OPENED + OPEN_FILES  # for each open file
+    INPUT = OFFSET + OPEN_FILES  # address of what standard input has next
+    INPUT_END = auto()
+    STDOUT = auto()  # bytes in the buffer
+    STDERR = auto()
+    RANDOM = auto()  # 32-bit words taken from the generator
+    SKIPPED = auto()  # nanoseconds slept
+    BLOCKED = auto()  # signals
+    HEAP_END = auto()
+    LOWEST = auto()  # where mappings begin that have no large hole between them
+    HOLES = auto()  # bytes of the holes above it: an upper bound
+    FILE_ROOM = auto()  # bytes of files that it may map: a lower bound
+    LOGGED = auto()  # records in the lane's log
+    HAS_CODE = auto()  # not 0: the lane has made memory executable, which is only known on the CPU
+
+
+LANE_WORDS = max(Word) + 1
+
+SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
+"""Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not
+writable, a file's that was mapped here, past the end of such a file."""
+MAP, KEEP = 4, 8
+"""Bits of what pages become, besides those of `Prot`: mapped; what was written to them stays."""
+FILE = 4
+"""Marks a page as a file's, in the address of what it shows; alone, as past the file's end."""

@@ -1,27 +1,33 @@
-"""System calls in the kernel: what the code of each is written with, and the one function that chooses.
+"""Staged system calls: what the code of each is written with, and the one function that chooses.
 
-`resident(state, registers, params, retired)` does the call that the registers ask for, exactly as
-`kvrm.linux.calls` would, or nothing: then the lane goes to the CPU, which does it. What a call changes is in
-the lane's own words (`Word`), in its buffers, and in its log, from which `kvrm.backend.gpu.process` makes a
-process on the CPU.
+`resident(state, registers, block, retired)` does the call that the registers ask for, exactly as
+`kvrm.linux.calls` would, or nothing: then Python does it. What a call changes is in the lane's own words
+(`Word`), in its memory and buffers, and in its log, from which `kvrm.linux.resident.start` makes a process.
+The same code runs on every target: what differs between them is a `Lane`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Protocol
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import ranges
-from kvrm.backend.gpu.abi import PAGES_LEFT, Param, Word, pointer
-from kvrm.backend.gpu.layout import ANSWER_WORDS, ARGUMENTS, DESCRIPTORS, KINDS, RECORD, Fixed, Stream
-from kvrm.backend.gpu.memory import local_words, slow_function
-from kvrm.backend.gpu.ranges import SOME_FIXED
-from kvrm.backend.gpu.thread import Thread
 from kvrm.linux.clock import EPOCH
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
+from kvrm.linux.resident.layout import (
+    ANSWER_WORDS,
+    ARGUMENTS,
+    DESCRIPTORS,
+    KINDS,
+    RECORD,
+    SOME_FIXED,
+    Fixed,
+    Stream,
+    Word,
+)
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
@@ -37,7 +43,7 @@ NOT_HERE, UNANSWERED = 1 << 63, (1 << 63) + 1
 LARGEST = 1 << 26
 """Bytes of the largest range of addresses that a call changes here."""
 BUILDS = ir.FunctionType(I64, [PTR, PTR, I64, I64])
-"""Arguments: state, general registers, parameters, instructions retired."""
+"""Arguments: state, general registers, what the target's `Lane` begins with, instructions retired."""
 
 
 def const(value: int) -> ir.Constant:
@@ -45,16 +51,64 @@ def const(value: int) -> ir.Constant:
     return ir.Constant(I64, value & (1 << 64) - 1)
 
 
+class Lane(Protocol):
+    """The lane whose call is under construction, as a target keeps it; values are LLVM's."""
+
+    process: ir.Value
+    """Where the words are that are the same for all lanes (`Fixed`); null on a bare machine."""
+
+    def own(self, word: ir.Value) -> ir.Value:
+        """Where one of the lane's own words (`Word`) is."""
+
+    def pointer(self, address: ir.Value) -> ir.Value:
+        """An address of the target's memory as a pointer."""
+
+    def part(self, base: ir.Value, size: ir.Value, at: ir.Value) -> ir.Value:
+        """Byte `at` of the lane's part of buffers of `size` bytes that begin at the address `base`."""
+
+    def local(self, words: int) -> ir.Value:
+        """Where words are that only this call uses; to be called in the function's first block."""
+
+    def read(self, address: ir.Value, size: ir.Value, to: ir.Value) -> ir.Value:
+        """Copy 1 to `PAGE` bytes from the guest; whether that was refused."""
+
+    def write(self, address: ir.Value, size: ir.Value, source: ir.Value) -> ir.Value:
+        """Copy 1 to `PAGE` bytes to the guest, all or nothing; whether that was refused."""
+
+    def examine(self, start: ir.Value, end: ir.Value) -> ir.Value:
+        """What the pages of a range are: SOME_..."""
+
+    def change(self, start: ir.Value, end: ir.Value, become: ir.Value) -> None:
+        """Set what the pages of a range are: bits of `Prot`, MAP and KEEP."""
+
+    def show(
+        self,
+        start: ir.Value,
+        end: ir.Value,
+        become: ir.Value,
+        content: ir.Value,
+        size: ir.Value,
+        rest: ir.Value,
+    ) -> ir.Value:
+        """The same of pages that are not mapped. They show `size` bytes from an address, then `rest`.
+
+        That is 0 for zeros, or FILE for what is past a file's end. The result: whether it was done.
+        """
+
+
+LaneOf = Callable[[Emitter, ir.Function], Lane]
+"""The lane of a function with the arguments of `BUILDS`, at its beginning."""
+
+
 class Call:
     """A system call under construction: the machine as its code sees it, and the ways to end."""
 
-    def __init__(self, module: ir.Module, name: str) -> None:
+    def __init__(self, module: ir.Module, name: str, lane_of: LaneOf) -> None:
         self.fn = ir.Function(module, BUILDS, name)
         self.fn.linkage = "internal"
         self.e = Emitter(self.fn.append_basic_block("entry"))
-        self.state, self.registers, self.block, self.retired = self.fn.args
-        self.thread = Thread(self.e, self.block)
-        self._process = pointer(self.e, self.e.load_at(self.thread.params, 8 * Param.PROCESS, I64))
+        self.state, self.registers, _, self.retired = self.fn.args
+        self.lane = lane_of(self.e, self.fn)
 
     # -- values ----------------------------------------------------------------------------------------------
     def x(self, number: int, kind: str = "n") -> ir.Value:
@@ -73,8 +127,7 @@ class Call:
 
     def _own(self, word: Word, index: ir.Value | int) -> ir.Value:
         later = const(index) if isinstance(index, int) else index
-        offset = self.e.mul(self.e.add(later, const(word)), const(256))
-        return self.e.at(pointer(self.e, self.thread.state), offset)
+        return self.lane.own(self.e.add(later, const(word)))
 
     def fixed(self, first: int, index: ir.Value | int = 0) -> ir.Value:
         """A word that is the same for all lanes."""
@@ -83,17 +136,12 @@ class Call:
     def place(self, first: int, index: ir.Value | int = 0) -> ir.Value:
         """Where such a word is."""
         later = const(index) if isinstance(index, int) else index
-        return self.e.at(self._process, self.e.mul(self.e.add(later, const(first)), const(8)))
-
-    def buffer(self, base: ir.Value, size: ir.Value, at: ir.Value) -> ir.Value:
-        """Byte `at` of the lane's part of buffers of `size` bytes that begin at `base`."""
-        e = self.e
-        return pointer(e, e.add(base, e.add(e.mul(self.thread.number, size), at)))
+        return self.e.at(self.lane.process, self.e.mul(self.e.add(later, const(first)), const(8)))
 
     def local(self, words: int) -> ir.Value:
-        """The address of words of the thread's own."""
+        """The address of words that only this call uses."""
         with self.e.goto_entry_block():
-            return local_words(self.e, words)
+            return self.lane.local(words)
 
     def uptime(self) -> ir.Value:
         """CLOCK_MONOTONIC."""
@@ -146,17 +194,11 @@ class Call:
     # -- guest memory ----------------------------------------------------------------------------------------
     def read(self, address: ir.Value, size: ir.Value | int, to: ir.Value) -> None:
         """Copy 1 to `PAGE` bytes from the guest."""
-        self._copy("read_slow", address, size, to)
+        self.refuse_if(self.lane.read(address, const(size) if isinstance(size, int) else size, to))
 
     def write(self, address: ir.Value, size: ir.Value | int, source: ir.Value) -> None:
         """Copy 1 to `PAGE` bytes to the guest, all or nothing."""
-        self._copy("write_slow", address, size, source)
-
-    def _copy(self, name: str, address: ir.Value, size: ir.Value | int, data: ir.Value) -> None:
-        length = const(size) if isinstance(size, int) else size
-        t = self.thread
-        arguments = [self.state, self.block, t.table, t.lane, address, length, data]
-        self.refuse_unless(self.equal(self.e.call(slow_function(self.fn.module, name), arguments), 0))
+        self.refuse_if(self.lane.write(address, const(size) if isinstance(size, int) else size, source))
 
     def read_string(self, address: ir.Value, to: ir.Value, size: int) -> None:
         """Copy a string with the zero at its end; refused if there is none in `size` bytes."""
@@ -206,7 +248,7 @@ class Call:
         """What the pages of a range are: SOME_..."""
         self.refuse_if(self.e.or_(self.below(const(1 << VA_BITS), end), self.below(end, start)))
         self.refuse_unless(self.below(self.e.sub(end, start), LARGEST + 1))
-        return self.e.call(ranges.examine(self.fn.module), [self.block, start, end])
+        return self.lane.examine(start, end)
 
     def require_writable(self, address: ir.Value, size: ir.Value) -> None:
         """Refused unless the guest may write all of a range."""
@@ -218,8 +260,7 @@ class Call:
 
     def change(self, start: ir.Value, end: ir.Value, become: ir.Value | int) -> None:
         """Set what the pages of a range are: bits of `Prot`, MAP and KEEP."""
-        become = const(become) if isinstance(become, int) else become
-        self.e.call(ranges.change(self.fn.module), [self.block, start, end, become, self._pages_left])
+        self.lane.change(start, end, const(become) if isinstance(become, int) else become)
 
     def show(
         self,
@@ -230,16 +271,8 @@ class Call:
         size: ir.Value,
         rest: ir.Value,
     ) -> None:
-        """The same of pages that are not mapped. They show `size` bytes from a device address, then `rest`.
-
-        Refused if one of them shows something else to another lane.
-        """
-        arguments = [self.block, start, end, become, self._pages_left, content, size, rest]
-        self.refuse_unless(self.e.call(ranges.show(self.fn.module), arguments))
-
-    @property
-    def _pages_left(self) -> ir.Value:
-        return self.e.at(self.state, PAGES_LEFT)
+        """As `Lane.show`; the CPU must do it if that did not."""
+        self.refuse_unless(self.lane.show(start, end, become, content, size, rest))
 
     # -- descriptors -----------------------------------------------------------------------------------------
     def open_file(self, fd: ir.Value) -> ir.Value:
@@ -265,7 +298,7 @@ class Call:
     def answer(self, number: ir.Value) -> ir.Value:
         """Where an answer of the host is (`Answer`)."""
         e = self.e
-        return e.at(pointer(e, self.fixed(Fixed.FILES)), e.mul(number, const(8 * ANSWER_WORDS)))
+        return e.at(self.lane.pointer(self.fixed(Fixed.FILES)), e.mul(number, const(8 * ANSWER_WORDS)))
 
     # -- the log ---------------------------------------------------------------------------------------------
     def require_room_in_log(self) -> None:
@@ -284,18 +317,17 @@ class Call:
         """Where a record of the log is: number, result, arguments."""
         e = self.e
         size = e.mul(self.fixed(Fixed.RECORDS), const(RECORD))
-        return self.buffer(self.fixed(Fixed.LOG), size, e.mul(index, const(RECORD)))
+        return self.lane.part(self.fixed(Fixed.LOG), size, e.mul(index, const(RECORD)))
 
 
 Build = Callable[[Call], None]
 
 
-def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function:
+def build_resident(module: ir.Module, calls: Mapping[int, Build], lane_of: LaneOf) -> ir.Function:
     """Emit `resident` with these calls by number."""
-    c = Call(module, "resident")
-    c.fn.attributes.add("noinline")  # large and rare: in the loop it would cost all handlers registers
+    c = Call(module, "resident", lane_of)
     e = c.e
-    c.ret_if(c.equal(e.load_at(c.thread.params, 8 * Param.PROCESS, I64), 0), LEAVE)
+    c.ret_if(e.icmp_unsigned("==", c.lane.process, ir.Constant(PTR, None)), LEAVE)
     leave, unknown, end, done = (e.append_basic_block(name) for name in ("leave", "unknown", "end", "done"))
     switch = e.switch(e.trunc(c.x(8), I32), unknown)
     results: list[tuple[ir.Value, ir.Block]] = [(const(-Errno.ENOSYS), unknown)]
@@ -306,7 +338,7 @@ def build_resident(module: ir.Module, calls: Mapping[int, Build]) -> ir.Function
         if row.name in ("exit", "exit_group"):
             e.branch(end)
         elif number in calls:
-            body = Call(module, f"sys_{row.name}")
+            body = Call(module, f"sys_{row.name}", lane_of)
             calls[number](body)
             results.append((e.call(body.fn, list(c.fn.args)), e.block))
             e.branch(done)

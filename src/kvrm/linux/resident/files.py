@@ -2,7 +2,7 @@
 
 What a path means, and what is in the file, is the same for all lanes while they are on the device: no call
 that changes names or files is done there. So it is asked once: the first lane to name a path stops until the
-host has put the answer in the table (`kvrm.backend.gpu.files`), and does its call again.
+host has put the answer in the table (`kvrm.linux.resident.known`), and does its call again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import Param, Word, pointer
-from kvrm.backend.gpu.layout import (
+from kvrm.linux import abi
+from kvrm.linux.errno import Errno
+from kvrm.linux.files.content import MAX_SIZE
+from kvrm.linux.resident.call import NOT_HERE, UNANSWERED, Call, const
+from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
     ANSWERS,
     DESCRIPTORS,
@@ -27,12 +30,8 @@ from kvrm.backend.gpu.layout import (
     Ask,
     Fixed,
     Stream,
+    Word,
 )
-from kvrm.backend.gpu.memory import local_words
-from kvrm.backend.gpu.resident import NOT_HERE, UNANSWERED, Call, const
-from kvrm.linux import abi
-from kvrm.linux.errno import Errno
-from kvrm.linux.files.content import MAX_SIZE
 from kvrm.memory import VA_BITS, Prot
 from kvrm.staging.emitter import I1, I8, I64, PTR, Emitter
 
@@ -55,7 +54,8 @@ def _answer_to(c: Call, ask: ir.Value, directory: ir.Value, path: ir.Value) -> i
     c.read_string(path, name, 8 * NAME_WORDS)
     absolute = e.icmp_unsigned("==", e.load(name, typ=I8), ir.Constant(I8, ord("/")))
     c.refuse_unless(e.or_(absolute, c.equal(directory, abi.AT_FDCWD)))
-    number = e.call(_known(c.fn.module), [c.block, question])
+    table, asked = (c.lane.pointer(c.fixed(word)) for word in (Fixed.FILES, Fixed.ASKED))
+    number = e.call(_known(c.fn.module), [table, asked, question, c.local(2)])
     c.ret_if(e.not_(c.below(number, ANSWERS)), number)
     result = e.load_at(c.answer(number), 8 * Answer.RESULT, I64)
     c.ret_if(e.not_(c.equal(result, 0)), result)
@@ -63,17 +63,18 @@ def _answer_to(c: Call, ask: ir.Value, directory: ir.Value, path: ir.Value) -> i
 
 
 def _known(module: ir.Module) -> ir.Function:
-    """`known(params, question)`: the number of the answer; else UNANSWERED once it is asked, or NOT_HERE."""
+    """`known(table, asked, question, scratch)`: the number of the answer to a question.
+
+    Else UNANSWERED once it is asked, or NOT_HERE. Two words of `scratch` are overwritten.
+    """
     if "known" in module.globals:
         return module.globals["known"]
-    fn = ir.Function(module, ir.FunctionType(I64, [I64, PTR]), "known")
+    fn = ir.Function(module, ir.FunctionType(I64, [PTR] * 4), "known")
     fn.linkage = "internal"
     fn.attributes.add("noinline")  # several system calls look files up: one copy for all
     e = Emitter(fn.append_basic_block("entry"))
-    params, question = fn.args
-    process = pointer(e, e.load_at(pointer(e, params), 8 * Param.PROCESS, I64))
-    table, asked = (pointer(e, e.load_at(process, 8 * word, I64)) for word in (Fixed.FILES, Fixed.ASKED))
-    found, difference = local_words(e, 1), local_words(e, 1)
+    table, asked, question, found = fn.args
+    difference = e.at(found, 8)
     e.store(const(0), found)
     last = e.load_at(table, 8 * Answer.QUESTION, I64)
     with e.repeat(last) as i:
@@ -266,7 +267,7 @@ def _take(c: Call, at: ir.Value, end: ir.Value, address: ir.Value, size: ir.Valu
     count = e.select(c.below(left, size), left, size)
     c.require_writable(address, count)
     with c.pieces(address, count) as (to, done, length):
-        c.write(to, length, pointer(e, e.add(source, done)))
+        c.write(to, length, c.lane.pointer(e.add(source, done)))
     e.store(e.add(source, count), at)
 
 
@@ -318,7 +319,7 @@ def _append(c: Call, which: ir.Value, at: ir.Value, address: ir.Value, size: ir.
     c.refuse_if(c.below(e.sub(room, used), size))
     base = c.fixed(Fixed.OUTPUTS, which)
     with c.pieces(address, size) as (source, done, length):
-        c.read(source, length, c.buffer(base, room, e.add(used, done)))
+        c.read(source, length, c.lane.part(base, room, e.add(used, done)))
     e.store(e.add(used, size), at)
 
 
@@ -338,7 +339,7 @@ def sendfile(c: Call) -> None:
         size = e.select(c.below(left, count), left, count)
         used, room = e.load(at, typ=I64), c.fixed(Fixed.OUTPUT_BYTES)
         c.refuse_if(c.below(e.sub(room, used), size))
-        source, to = pointer(e, start), c.buffer(c.fixed(Fixed.OUTPUTS, which), room, used)
+        source, to = c.lane.pointer(start), c.lane.part(c.fixed(Fixed.OUTPUTS, which), room, used)
         with e.repeat(size) as i:
             e.store(e.load_at(source, i, I8), e.at(to, i))
         c.put(Word.OFFSET, e.add(offset, size), file)

@@ -1,0 +1,253 @@
+"""The process that lanes begin with, as staged system calls know it, and the way back to one in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from kvrm.errors import HostError
+from kvrm.linux import abi, layout
+from kvrm.linux.abi import NSIG
+from kvrm.linux.calls.process import UNAME
+from kvrm.linux.errno import Failure
+from kvrm.linux.files.nodes import Symlink
+from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.paths import resolve
+from kvrm.linux.files.streams import BytesInput, Capture
+from kvrm.linux.lane import LaneProcess
+from kvrm.linux.layout import SIGACTION, U64
+from kvrm.linux.loader import MMAP_TOP
+from kvrm.linux.mapped import file_room
+from kvrm.linux.process import Process
+from kvrm.linux.resident.known import KnownFiles, Store, numbered
+from kvrm.linux.resident.layout import (
+    ACTIONS,
+    CWD,
+    DESCRIPTORS,
+    FLAGS,
+    KINDS,
+    LIMITS,
+    LINK,
+    NAME,
+    OPEN_FILES,
+    PROCESS_WORDS,
+    RANDOM,
+    RANDOM_MOST,
+    RECORD,
+    STAT_BYTES,
+    STATS,
+    TARGET,
+    UTSNAME,
+    Fixed,
+    Stream,
+    Word,
+)
+from kvrm.linux.signals import Action
+from kvrm.linux.snapshot import Snapshot
+from kvrm.linux.syscall_table import TABLE
+from kvrm.machine.lanes_inputs import Words
+from kvrm.machine.state import State
+from kvrm.memory import PAGE, Mark, Memory
+
+RECORDS = 64
+"""Calls that a lane's log has room for."""
+ROOM = 1 << 30
+"""A hole of that many bytes is what mappings grow into."""
+
+
+def lowest_mapping(memory: Memory) -> tuple[int, int]:
+    """Where mappings begin, and the bytes of the holes between them."""
+    at, holes = MMAP_TOP, 0
+    for region in reversed([r for r in memory.regions() if r.start < MMAP_TOP]):
+        gap = max(0, at - region.end)
+        if gap >= ROOM:
+            break
+        at, holes = region.start, holes + gap
+    return at, holes
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What staged calls have left of a lane: its own words, the records of its log, and its output.
+
+    `input` is the address at which its standard input began; `stdin` and `args` are what it was given of its
+    own, or None.
+    """
+
+    words: Words
+    log: bytes
+    stdout: bytes
+    stderr: bytes
+    input: int
+    stdin: bytes | None
+    args: Sequence[str | bytes] | None
+
+
+class Start:
+    """The process that lanes begin with, at `snapshot`; `memory` is at the same moment.
+
+    `block` are the words that are the same for all lanes (`Fixed`), but for addresses of buffers, which the
+    target adds. `words` are those that each lane begins with.
+    """
+
+    def __init__(self, store: Store, origin: Process, memory: Memory, snapshot: Snapshot) -> None:
+        self._snapshot, self._memory = snapshot, memory
+        self._process = LaneProcess(origin, memory, State(), snapshot)
+        self.files = KnownFiles(store, self.process)
+        process = self.process()
+        self.block = _block(process, snapshot)
+        self.block[Fixed.RECORDS] = RECORDS
+        self.block[Fixed.FILES], self.block[Fixed.ASKED] = self.files.table.address, self.files.asked.address
+        self.input = _rest_of_input(process)
+        lowest, holes = lowest_mapping(memory)
+        self.words: dict[int, int] = {
+            **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.LOGGED, Word.HAS_CODE), 0),
+            **self.files.inherited(process),
+            Word.SKIPPED: process.skipped,
+            Word.BLOCKED: process.signals.blocked,
+            Word.HEAP_END: process.heap_end,
+            Word.LOWEST: lowest,
+            Word.HOLES: holes,
+            Word.FILE_ROOM: file_room(process),
+        }
+
+    def process(self) -> Process:
+        """The process as lanes begin with it."""
+        self._process.begin(self._snapshot, None)
+        return self._process.current()
+
+    def with_arguments(self, args: Sequence[str | bytes]) -> Process:
+        """The same with other arguments, which are written to its memory."""
+        self._process.begin(self._snapshot, None)
+        self._process.set_arguments(args)
+        return self._process.current()
+
+    def replay(self, end: End, pc: int) -> tuple[Snapshot, bytes | None, bool]:
+        """What a `LaneProcess` needs to go on with a lane; `memory` is then mapped as the lane has it."""
+        self._process.begin(self._snapshot, end.stdin)
+        if end.args is not None:
+            self._process.set_arguments(end.args)
+        words = end.words
+        begun = {**self.words, Word.INPUT: end.input}
+        if any(words[word] != value for word, value in begun.items()):
+            process = self._process.current()
+            self._repeat_calls(process, np.frombuffer(end.log, np.uint64).reshape(-1, RECORD // 8), pc)
+            self._repeat_streams(process, end)
+            process.skipped, process.signals.blocked = int(words[Word.SKIPPED]), int(words[Word.BLOCKED])
+            if words[Word.RANDOM]:
+                process.random.getrandbits(32 * int(words[Word.RANDOM]))
+        return self._process.saved()
+
+    def _repeat_calls(self, process: Process, records: Words, pc: int) -> None:
+        for nth, record in enumerate(records):
+            call, expected = TABLE[int(record[0])], int(record[1])
+            if call.name == "rt_sigaction":
+                process.signals.set_action(int(record[2]), Action(*record[3:7].tolist()))
+                continue
+            if call.name == "mmap" and not int(record[5]) & abi.MAP_ANONYMOUS:
+                result = self.files.map_again(process, nth, record[2:].tolist())
+            else:
+                result = call.handler(process, *call.decode(record[2:].tobytes())) & U64
+            if result != expected:
+                raise HostError(
+                    f"{call.name} gave {expected:#x} in native code and {result:#x} in Python",
+                    pc=pc,
+                    word=None,
+                    disassembly=None,
+                    advice="this is a fault of KVRM, please report it with the program and this line",
+                )
+
+    def _repeat_streams(self, process: Process, end: End) -> None:
+        source = _input_of(process)
+        if source is not None:
+            source.read(process, int(end.words[Word.INPUT]) - end.input)
+        process.stdout += end.stdout
+        process.stderr += end.stderr
+        self.files.put_back(process, self.words, end.words)
+
+
+def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
+    """The words that are the same for all lanes, but for addresses."""
+    block = np.zeros(PROCESS_WORDS, np.uint64)
+    raw = block.view(np.uint8)
+
+    def put(word: int, data: bytes) -> None:
+        raw[8 * word : 8 * word + len(data)] = np.frombuffer(data, np.uint8)
+
+    who, link = process.credentials, _target_of_link(process)
+    block[Fixed.PID], block[Fixed.UID], block[Fixed.GID] = process.pid, who.uid, who.gid
+    block[Fixed.HEAP_START], block[Fixed.PENDING] = process.heap_start, process.signals.pending
+    block[Fixed.LINK_BYTES] = len(link)
+    block[Fixed.LIMITED] = _is_limited(process)
+    put(TARGET, link)
+    directory = process.cwd.path() + b"\0"
+    if len(directory) <= PAGE and not process.cwd.dead:
+        block[Fixed.CWD_BYTES] = len(directory)
+        put(CWD, directory)
+    put(NAME, process.name.ljust(16, b"\0"))
+    actions = [process.signals.action(signal) for signal in range(1, NSIG + 1)]
+    put(ACTIONS, b"".join(SIGACTION.pack(a.handler, a.flags, a.restorer, a.mask) for a in actions))
+    put(UTSNAME, layout.utsname(UNAME))
+    put(LIMITS, b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(16)))
+    put(RANDOM, _random_words(snapshot))
+    room = process.limit(abi.RLIMIT_NOFILE)[0] - len(process.descriptors)
+    block[Fixed.MAY_OPEN], block[Fixed.BEYOND] = room >= DESCRIPTORS, max(process.descriptors) >= DESCRIPTORS
+    block[KINDS : KINDS + OPEN_FILES] = Stream.NONE
+    for file, number in numbered(process).items():
+        kind = _kind(file)
+        block[KINDS + number], block[FLAGS + number] = kind, file.flags
+        if kind is not Stream.OTHER:
+            put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(file.stat()))
+    return block
+
+
+def _is_limited(process: Process) -> bool:
+    """Whether calls on memory depend on more than what pages are mapped, and whether they can be written."""
+    bounds = (process.limit(resource)[0] for resource in (abi.RLIMIT_AS, abi.RLIMIT_DATA))
+    shared = any(region.backing and region.marks & Mark.SHARED for region in process.memory.regions())
+    read_implies_exec = process.personality & abi.READ_IMPLIES_EXEC
+    return any(bound != abi.RLIM_INFINITY for bound in bounds) or bool(
+        shared or process.locks_future or read_implies_exec
+    )
+
+
+def _kind(file: OpenFile) -> Stream:
+    if isinstance(file, BytesInput):
+        return Stream.INPUT
+    if isinstance(file, Capture):
+        return Stream.STDOUT if file.number == 1 else Stream.STDERR
+    return Stream.OTHER
+
+
+def _random_words(snapshot: Snapshot) -> bytes:
+    """The next 32-bit words of the generator, from which `Random.randbytes` takes its bytes."""
+    random = Random()
+    random.setstate(snapshot.random)
+    return random.getrandbits(32 * RANDOM_MOST).to_bytes(4 * RANDOM_MOST, "little")
+
+
+def _target_of_link(process: Process) -> bytes:
+    """Where LINK leads; nothing if it is none."""
+    try:
+        node = resolve(process, process.cwd, LINK, follow=False).existing()
+        return node.text(process) if isinstance(node, Symlink) else b""
+    except (Failure, OSError):
+        return b""
+
+
+def _input_of(process: Process) -> BytesInput | None:
+    files = (descriptor.file for descriptor in process.descriptors.values())
+    return next((file for file in files if isinstance(file, BytesInput)), None)
+
+
+def _rest_of_input(process: Process) -> bytes:
+    source = _input_of(process)
+    if source is None:
+        return b""
+    data = source.read(process, source.available() or 0)
+    source.unread(data, 0)
+    return data
