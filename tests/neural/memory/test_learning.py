@@ -18,12 +18,15 @@ from kvrm.neural.memory.rewards import PAGES, Examples, examples_of
 from kvrm.neural.memory.sites import CONFIGS, Config, Kind, Questions
 from kvrm.neural.memory.trace import Trace
 from kvrm.neural.weights import SHIPPED, hash_of, load
+from patience import SECONDS
 from places import GUESTS
 
 
 def cli(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, input=stdin, env=os.environ, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, text=True, input=stdin, env=os.environ, timeout=SECONDS
+    )
 
 
 def questions(n: int, seed: int = 0) -> Questions:

@@ -16,6 +16,7 @@ from access_traces import PROGRAMS, STDIN, bare, recorded
 from kvrm.engine.interpreter.recorder import CHUNK, Accesses
 from kvrm.errors import UsageError
 from kvrm.neural.memory.trace import Recording, Trace
+from patience import SECONDS
 from places import GUESTS
 
 
@@ -24,7 +25,7 @@ def traced(program: str, count: int) -> list[tuple[int, int, int, int, bool]]:
     command = [sys.executable, "-m", "kvrm", "run", "--max-instructions", str(count), GUESTS / program]
     env = os.environ | {"KVRM_TRACE": "insn,mem"}
     command += PROGRAMS[program]
-    done = subprocess.run(command, capture_output=True, text=True, input=STDIN, env=env, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, input=STDIN, env=env, timeout=SECONDS)
     found, retired, pc = [], 0, 0
     for line in done.stderr.splitlines():
         if access := re.match(r"    (read|write) (0x\w+) (\d+) ", line):

@@ -19,6 +19,7 @@ from kvrm.neural.patterns.labels import LABELS, NUMBER
 from kvrm.neural.patterns.policies import Code
 from kvrm.neural.patterns.replacement import NATIVE
 from kvrm.neural.weights import Floats
+from patience import SECONDS
 from places import GUESTS, SUPPORT
 
 PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
@@ -167,7 +168,7 @@ def test_a_program_is_tested_once(pattern_guest: Path) -> None:
 
 def cli(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300, **more)
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=SECONDS, **more)
 
 
 def test_symbols(pattern_guest: Path, tmp_path: Path) -> None:
