@@ -56,7 +56,6 @@ def built(name: str, folder: Path | None = None) -> Path:
     folder = folder or platformdirs.user_cache_path("kvrm") / "bench-lanes"
     made = folder / f"{name}-{digest}"
     if not made.exists():
-        note(f"building {made}")
         folder.mkdir(parents=True, exist_ok=True)
         _build(program, source, made)
     return made
@@ -67,6 +66,7 @@ def _build(program: Program, source: Path, made: Path) -> None:
     if not shutil.which(compiler):
         raise Missing(f"{compiler} is missing: apt-get install {package}, or bring --built DIR")
     libraries = [] if program.library is None else _library(program.library)
+    note(f"building {made}")
     unfinished = made.with_suffix(".new")
     command = [compiler, *FLAGS, "-o", str(unfinished), str(source), *libraries]
     done = subprocess.run(command, capture_output=True, text=True)

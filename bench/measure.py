@@ -252,6 +252,8 @@ def _on_one_line(text: str) -> str:
 
 
 def _git(*arguments: str) -> str:
+    if not shutil.which("git"):
+        return ""
     done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 

@@ -11,6 +11,7 @@ Every exit code and every byte of output is compared: of QEMU with KVRM, and of 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import resource
 import shutil
@@ -26,12 +27,14 @@ from typing import Any
 
 from lane_inputs import SEED, inputs
 from lane_programs import PROGRAMS, Missing, built
-from measure import Samples, mean, note, ratio, shown, table, write_results
+from measure import BUSY, Samples, mean, note, ratio, shown, table, write_results
 
 import kvrm
 
 QEMU = "qemu"
 MOST_LANES = 1 << 16
+QUIET = 1.0
+"""Seconds of running lanes without a translation, after which no more is expected."""
 Output = tuple[int, bytes]
 """A guest's exit code, and what it printed."""
 
@@ -48,7 +51,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Figures:
-    """A peer's runs in a sample, its samples, its rates by their median, and its runs/s by others'."""
+    """A peer's runs in a sample, its samples, its rates by their median, and its runs/s by others'.
+
+    `cores_translating` is how much of a core KVRM's translator had meanwhile.
+    """
 
     runs: int
     seconds: Samples
@@ -56,6 +62,7 @@ class Figures:
     instructions_per_second: float
     instructions_per_cpu_second: float | None
     over: dict[str, float]
+    cores_translating: float
 
     def columns(self) -> dict[str, float | None]:
         """What the table shows."""
@@ -83,6 +90,26 @@ def cpu_seconds() -> float:
     """Of this process and of the children that it has waited for."""
     every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in every)
+
+
+def translation_seconds() -> float:
+    """CPU seconds of the process in which KVRM translates, the only child that lives between samples."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12]) if int(fields[1]) == os.getpid() else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def warm_up(run: Peer, most: float) -> None:
+    """Run until nothing was translated for a second, or for as long as that if KVRM goes on translating."""
+    translated, began = translation_seconds(), time.monotonic()
+    last = began
+    while time.monotonic() < min(last + QUIET, began + most):
+        run()
+        if (now := translation_seconds()) > translated:
+            translated, last = now, time.monotonic()
 
 
 # -- peers ---------------------------------------------------------------------------------------------------
@@ -168,14 +195,22 @@ def measured(name: str, program: Path, options: argparse.Namespace) -> dict[str,
         for peer, make in makers.items():
             peers[peer], passes[peer], warm = sized(make, options.seconds, MOST_LANES // len(texts))
             checked.check(peer, warm.outputs)
+            if peer != QEMU:
+                warm_up(peers[peer], options.warm_up)
             retired = warm.retired // passes[peer] or retired
         samples = {peer: Samples() for peer in peers}
+        translation = dict.fromkeys(peers, 0.0)
         for _ in range(options.repeat):
             for peer, run in peers.items():
+                before = translation_seconds()
                 sample = run()
+                translation[peer] += translation_seconds() - before
                 checked.check(peer, sample.outputs)
                 samples[peer].wall.append(sample.wall)
                 samples[peer].cpu.append(sample.cpu)
+    translating = {peer: translation[peer] / sum(its.wall) for peer, its in samples.items()}
+    if max(translating.values()) > BUSY:
+        note(f"  KVRM's translator kept {max(translating.values()):.1f} cores busy: a second run is warmer")
     rates = {peer: passes[peer] * len(texts) / its.median("wall") for peer, its in samples.items()}
     bases = [peer for peer in (next(iter(rates)), QEMU) if peer in rates]
     figures = {
@@ -186,6 +221,7 @@ def measured(name: str, program: Path, options: argparse.Namespace) -> dict[str,
             passes[peer] * retired / its.median("wall"),
             ratio(passes[peer] * retired, its.median("cpu")),
             {base: rates[peer] / rates[base] for base in bases},
+            translating[peer],
         )
         for peer, its in samples.items()
     }
@@ -204,7 +240,7 @@ def sized(make: Callable[[int], Peer], seconds: float, most: int) -> tuple[Peer,
     run = make(1)
     run()
     sample = run()
-    passes = min(max(round(seconds / sample.wall), 1), most)
+    passes = max(min(round(seconds / sample.wall), most), 1)
     if passes > 1:
         run = make(passes)
         sample = run()
@@ -246,6 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--threads", type=int, default=cores, metavar="N", help="and processes of QEMU; all cores")
     add("--repeat", type=int, default=5, metavar="N", help="rounds")
     add("--seconds", type=float, default=0.5, metavar="S", help="of a sample, at least")
+    add("--warm-up", type=float, default=3, metavar="S", help="at most, while KVRM translates")
     add("--seed", type=int, default=SEED, help="of the inputs")
     add("--target", default="cpu", choices=["cpu", "cuda"])
     add("--qemu", default=shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static"), metavar="QEMU")
@@ -262,7 +299,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, program in programs.items():
         note(f"{name} ...")
         found[name] = measured(name, program, options)
-    settings = {name: getattr(options, name) for name in ("lanes", "threads", "seconds", "seed", "target")}
+    settings = {
+        name: getattr(options, name) for name in ("lanes", "threads", "seconds", "warm_up", "seed", "target")
+    }
     print(write_results("lanes", settings | {"programs": found, "means": report(found)}, options.json))
 
 

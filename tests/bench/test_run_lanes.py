@@ -33,7 +33,20 @@ def test_inputs_differ_from_lane_to_lane_and_not_from_run_to_run(bench: ModuleTy
 def test_all_ways_run_the_same_and_figures_are_kept(bench: ModuleType, qemu: str, tmp_path: Path) -> None:
     if reason := cross.missing():
         pytest.skip(reason)
-    few = ["--programs", "json", "--lanes", "4", "--threads", "2", "--repeat", "1", "--seconds", "0"]
+    few = [
+        "--programs",
+        "json",
+        "--lanes",
+        "4",
+        "--threads",
+        "2",
+        "--repeat",
+        "1",
+        "--seconds",
+        "0",
+        "--warm-up",
+        "0",
+    ]
     bench.main([*few, "--qemu", qemu, "--built", str(tmp_path), "--json", str(tmp_path / "figures")])
     kept = json.loads((tmp_path / "figures").read_text())
     found = kept["programs"]["json"]
