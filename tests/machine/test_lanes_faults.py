@@ -13,7 +13,7 @@ import pytest
 import kvrm
 from cuda_tools import PAGE, mapping, script
 from kvrm import Stop
-from kvrm.machine.lanes_worker import Worker
+from kvrm.backend.cpu.worker import Worker
 from lane_tools import CODE, DATA, FIXED, LAST, OWN, Do, facts, lanes_of, machine, one_by_one
 
 BUDGET = 2000

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvrm import arguments
-from kvrm.engine.lane_loop import BY_CODE, COUNTED, FINISHED, lane_loop
+from kvrm.backend.cpu.native import lane_loop
+from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED
+from kvrm.backend.cpu.worker import Worker
 from kvrm.errors import UsageError
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import check_policies_of_lanes
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.lanes_worker import Worker
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import Plan, Runner
 from kvrm.machine.texts import Texts, is_per_lane
-from kvrm.memory import Prot
 
 if TYPE_CHECKING:
     from kvrm.machine.machine import Machine
@@ -183,7 +183,8 @@ class Lanes(Runner[LaneResults]):
             raise UsageError("lanes.args is set, but the program has begun; its arguments were read already")
         lane_loop()
         kept = [(s.start, s.stop) for s in self._keep if isinstance(s, slice)]
-        protections = {span: _protections(snapshot, *span) for span in [*self.memory, *kept]}
+        for span in [*self.memory, *kept]:
+            _require_mapped(snapshot, *span)
         return Job(
             snapshot=snapshot,
             registers=self.registers.rows(),
@@ -191,7 +192,6 @@ class Lanes(Runner[LaneResults]):
             stdin=self._stdin,
             args=self._args,
             starts=set(self.registers["pc"].tolist()) if "pc" in self.registers else {snapshot.state[1]},
-            readable=all(prot & Prot.R for span in kept for prot in protections[span]),
             outputs=self._new_outputs(),
             ended=None if "pc" in self.registers else snapshot.ended,
             kept={},
@@ -278,16 +278,14 @@ class Lanes(Runner[LaneResults]):
         return f"<kvrm.Lanes {self._count} of {self._machine!r}>"
 
 
-def _protections(snapshot: MachineSnapshot, start: int, stop: int) -> list[Prot]:
-    """Permissions of a range of guest memory. UsageError if not all of it is mapped."""
-    at, found = start, []
+def _require_mapped(snapshot: MachineSnapshot, start: int, stop: int) -> None:
+    """UsageError if not all of a range of guest memory is mapped."""
+    at = start
     for region in snapshot.memory.regions:
         if region.start <= at < min(region.end, stop):
-            found.append(region.prot)
             at = region.end
     if at < stop:
         raise UsageError(f"no guest memory at {at:#x}, which is in the lanes' [{start:#x}:{stop:#x}]")
-    return found
 
 
 class Work:

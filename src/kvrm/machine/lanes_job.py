@@ -12,7 +12,7 @@ from kvrm.machine.lanes_results import Outputs
 from kvrm.machine.result import Result
 from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.texts import Texts
-from kvrm.memory import Changes
+from kvrm.memory import Changes, Prot
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,8 @@ class Job:
     """What lanes were given when they began, and what they have brought so far; workers share it.
 
     `registers` are rows of array, first byte in it, bytes from lane to lane, offset in the state; `memory` is
-    start addresses and arrays. `readable`: the guest may read all memory that is to be kept. `ended`: the
-    program has ended before, and every lane with it; no instruction is run. `again`: lanes that were at a
-    breakpoint that is no more, and go on from there.
+    start addresses and arrays. `ended`: the program has ended before, and every lane with it; no instruction
+    is run. `again`: lanes that were at a breakpoint that is no more, and go on from there.
     """
 
     snapshot: MachineSnapshot
@@ -31,21 +30,37 @@ class Job:
     stdin: Texts | None
     args: list[Sequence[str | bytes]] | None
     starts: set[int]
-    readable: bool
     outputs: Outputs
     ended: Result | None
     kept: dict[int, Kept]
     again: set[int]
     cancel: c_uint64
 
+    @property
+    def is_resident(self) -> bool:
+        """Whether staged code may run the lanes.
+
+        Not where the program has ended, where Python must look at counts of instructions (timers) or at each
+        call (a filter), and where lanes begin with code of their own.
+        """
+        process = self.snapshot.process
+        looks = process is not None and (process.due is not None or bool(process.fields["seccomp"]))
+        return self.ended is None and not looks and not self._changes_code()
+
+    def _changes_code(self) -> bool:
+        return any(
+            region.prot & Prot.X and region.start < start + array.shape[1] and start < region.end
+            for start, array in self.memory
+            for region in self.snapshot.memory.regions
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A lane that can go on: what differs from the snapshot.
 
-    `spent` are the instructions that it has run of the present pass already, somewhere else. `shared`: some
-    of its changes may be pages that only earlier lanes wrote. `arrived`: it has just branched to where it is,
-    so that a breakpoint there is not passed over.
+    `spent` are the instructions that it has run of the present pass already, somewhere else. `arrived`: it
+    has just branched to where it is, so that a breakpoint there is not passed over.
     """
 
     state: tuple[bytes, int]
@@ -53,5 +68,4 @@ class Kept:
     process: Any
     retired: int
     spent: int = 0
-    shared: bool = False
     arrived: bool = False
