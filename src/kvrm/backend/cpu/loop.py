@@ -68,6 +68,7 @@ def run_lanes(t: Array) -> int:
             t[Field.PHASE] = Phase.RUN
         code = run_lane(t)
         if code < 0:
+            give_back(t)
             return RETURN - code
         finish(t, lane_of(t), code)
         t[Field.PHASE] = Phase.FRESH
@@ -164,6 +165,17 @@ def grant(t: Array) -> int:
     store(state + layout.REMAINING, more)
     store(state + layout.HORIZON, load(state + layout.HORIZON) + more)
     return more
+
+
+def give_back(t: Array) -> int:
+    """Take back what is left of the grant: Python may give another slice."""
+    state = t[Field.STATE]
+    left = load(state + layout.REMAINING)
+    t[Field.LEFT] += left
+    t[Field.SLICE] += left
+    store(state + layout.REMAINING, 0)
+    store(state + layout.HORIZON, load(state + layout.HORIZON) - left)
+    return left
 
 
 def locate(t: Array) -> int:

@@ -174,7 +174,8 @@ class Worker:
             for lane in numbers.tolist():
                 if self._job.cancel.value:
                     return
-                self._put(lane, self._run_whole(lane, self._job.snapshot.retired + self._budget))
+                self._reported = start = self._job.snapshot.retired
+                self._put(lane, self._run_whole(lane, start + self._budget))
             return
         table, taken = self._table, 0
         written = np.zeros((len(numbers), 2), np.uint64)
@@ -207,10 +208,7 @@ class Worker:
         table[Field.SLICE] = most = min(engine.slice, SLICE)
         began = perf_counter()
         verdict = Verdict(self._loop.run(table.address))
-        left = table[Field.SLICE]
-        if table[Field.PHASE] != Phase.FRESH:
-            left += self._state.get(layout.REMAINING)
-        engine.ran(most - left, perf_counter() - began)
+        engine.ran(most - table[Field.SLICE], perf_counter() - began)
         return verdict
 
     def _serve(self) -> bool:
@@ -259,7 +257,6 @@ class Worker:
     def _set_up(self, lane: int) -> None:
         """The machine as the lane begins, in memory that no other lane has used."""
         machine, job, state = self._machine, self._job, self._state
-        self._reported = job.snapshot.retired
         self._memory.restore(job.snapshot.memory)
         state.load(job.snapshot.state)
         state.set(layout.PC, state.pc)
@@ -307,7 +304,7 @@ class Worker:
         """
         job, machine, breakpoints = self._job, self._machine, self._machine.breakpoints
         before = int(job.outputs.retired[lane]) + job.snapshot.retired
-        machine.breakpoints = set()
+        self._reported, machine.breakpoints = before, set()
         self._run_whole(lane, before)
         machine.breakpoints = breakpoints
         if machine.retired == before:
