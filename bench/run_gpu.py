@@ -20,7 +20,7 @@ from measure import driver_version, on_device, table, write_results
 
 import kvrm
 from kvrm.backend.gpu.driver import device
-from kvrm.neural.policies import make_policies
+from kvrm.machine.policies import make_policies
 
 WARM = 3000
 """Instructions that the machine runs before it is forked."""

@@ -10,6 +10,8 @@ KvrmError
 
 from __future__ import annotations
 
+INSTALL_NETWORKS = "pip install 'kvrm[networks]'"
+
 
 class KvrmError(Exception):
     """Base of all; the message is one printable line, whatever names and bytes of a file it quotes."""
@@ -43,3 +45,9 @@ class HostError(KvrmError):
         at = f"pc {pc:#x}" + (f": {word:08x} {disassembly or '(unknown)'}" if word is not None else "")
         super().__init__(f"{problem} at {at}; {advice}")
         self.pc, self.word, self.disassembly, self.advice = pc, word, disassembly, advice
+
+
+def missing_part(error: Exception) -> UsageError | None:
+    """What to install if an import failed for want of the networks, an optional part; None if it did not."""
+    missing = isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("kvrm.neural")
+    return UsageError(f"KVRM's networks are not installed: {INSTALL_NETWORKS}") if missing else None

@@ -12,7 +12,7 @@ from guests import inputs
 from guests.commands import COMMANDS, Command
 from guests.fetch import program
 from guests.test_guests import ENVIRONMENT, _lines
-from kvrm.neural.policies import POLICIES
+from kvrm.machine.policies import POLICIES
 
 BUDGET = 50_000_000
 QUICK = {"sha256sum", "sh-arithmetic"}

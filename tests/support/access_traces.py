@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import kvrm
-from kvrm.neural.memory.cache import Shape
-from kvrm.neural.memory.trace import Recording, Trace
+from kvrm.caches.cache import Shape
+from kvrm.caches.traces import Recording, Trace
 from kvrm.staging.kernel import Array
 from places import GUESTS
 

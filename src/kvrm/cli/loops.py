@@ -16,7 +16,7 @@ from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.loops import table
-from kvrm.loops.sites import Body
+from kvrm.loops.sites import Body, Policy
 from kvrm.loops.structure import Structure
 from kvrm.loops.table import Rows
 from kvrm.neural.loops import data as loop_data
@@ -25,7 +25,7 @@ from kvrm.neural.loops.data import TEST, TRAIN, VALIDATION, LoopData
 from kvrm.neural.loops.evaluation import Row, Run
 from kvrm.neural.loops.network import Network, batch_of, structure_of
 from kvrm.neural.loops.training import train
-from kvrm.neural.weights import SHIPPED, hash_of
+from kvrm.neural.weights import hash_of
 
 WIDTH = 120
 """Columns that the tables need."""
@@ -99,19 +99,19 @@ def evaluate_loops(
     path: Path | None, programs: Sequence[Path], directory: Path | None, plots: Path | None
 ) -> int:
     """Every policy side by side: on the test part of the data, and on programs."""
-    where = directory or SHIPPED
     if path is None and not programs:
         raise kvrm.UsageError("evaluate loops: --data FILE, programs, or both")
+    policies = evaluation.policies_of(directory)
     console = Console(highlight=False, width=WIDTH)
     drawn: list[Chart] = []
     if path is not None:
         data = loop_data.read(path)
         print(f"test part: SHA-256 {data.hash_of(TEST)}")
-        rows = list(evaluation.rows(data, where))
+        rows = list(evaluation.rows(data, policies))
         console.print(_policies(rows))
         drawn += _charts_of_policies(rows)
     if programs:
-        runs = {program.name: _runs(program, where) for program in programs}
+        runs = {program.name: _runs(program, policies) for program in programs}
         console.print(_programs(runs))
         drawn += _charts_of_programs(runs)
     if plots is not None:
@@ -127,8 +127,9 @@ def _charts_of_policies(rows: Sequence[Row]) -> Iterator[Chart]:
 
 
 def _charts_of_programs(runs: Mapping[str, Sequence[Run]]) -> Iterator[Chart]:
+    policies = tuple(run.policy for run in next(iter(runs.values()))[1:])
     rows = {name: [(100 * run.share,) for run in found[1:]] for name, found in runs.items()}
-    yield Chart("loops-skipped", "Instructions that are skipped", evaluation.NAMES, rows, "%")
+    yield Chart("loops-skipped", "Instructions that are skipped", policies, rows, "%")
 
 
 def _printed(*titles: str) -> Printed:
@@ -149,8 +150,8 @@ def _policies(rows: Sequence[Row]) -> Printed:
     return printed
 
 
-def _runs(program: Path, directory: Path) -> list[Run]:
-    return [evaluation.run(program, (), name, directory) for name in ("off", *evaluation.NAMES)]
+def _runs(program: Path, policies: Mapping[str, Policy]) -> list[Run]:
+    return [evaluation.run(program, (), name, policy) for name, policy in {"off": None, **policies}.items()]
 
 
 def _programs(runs: Mapping[str, Sequence[Run]]) -> Printed:

@@ -14,6 +14,9 @@ from rich.console import Console
 from rich.table import Table as Columns
 
 import kvrm
+from kvrm.caches.pages import page_misses
+from kvrm.caches.rewards import TRAINED, Examples, examples_in
+from kvrm.caches.traces import Recording, Trace, traces_in
 from kvrm.cli import charts
 from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
@@ -22,9 +25,6 @@ from kvrm.cli.run import Options, chosen_policies, make_machine, run_program
 from kvrm.neural.memory import network
 from kvrm.neural.memory.evaluation import PERFECT, Row, Summary, evaluate, kind_of, summaries, verdict
 from kvrm.neural.memory.online import LEARNERS, Learning, forgetting, replay
-from kvrm.neural.memory.pages import page_misses
-from kvrm.neural.memory.rewards import TRAINED, Examples, examples_in
-from kvrm.neural.memory.trace import Recording, Trace, traces_in
 from kvrm.neural.memory.training import share_of_best, train
 from kvrm.neural.weights import Floats, hash_of, load
 

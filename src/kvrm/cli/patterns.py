@@ -15,15 +15,18 @@ from rich.console import Console
 from rich.table import Table
 
 import kvrm
+from kvrm.binary import known
+from kvrm.binary.check import Checker
+from kvrm.binary.encoding import Encoded
+from kvrm.binary.labels import NONE
+from kvrm.binary.program import Program
 from kvrm.cli import charts
 from kvrm.cli.charts import Bar, Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.isa.a64 import definitions
-from kvrm.neural.patterns import dataset, known, network, training
-from kvrm.neural.patterns.check import Checker
+from kvrm.neural.patterns import dataset, network, training
 from kvrm.neural.patterns.dataset import Data, Variant
-from kvrm.neural.patterns.encoding import Encoded
 from kvrm.neural.patterns.evaluation import (
     FEWER,
     Score,
@@ -34,9 +37,7 @@ from kvrm.neural.patterns.evaluation import (
     score,
     starts_of,
 )
-from kvrm.neural.patterns.labels import NONE
-from kvrm.neural.patterns.policies import of_weights, vocabulary_of
-from kvrm.neural.patterns.program import Program
+from kvrm.neural.patterns.network import policy_of, vocabulary_of
 from kvrm.neural.weights import Floats, load
 
 WITHOUT = network.NAME + "-without-{}-{}"
@@ -110,7 +111,7 @@ def _train_all(data: Data, seeds: range, steps: int, out: Path) -> None:
     best = -1.0
     for seed in seeds:
         flat = _trained_on(network.NAME, encoded, labels, made["vocabulary"], seed, steps)
-        found = score(network.NAME, of_weights(flat, made["vocabulary"]), validation)
+        found = score(network.NAME, policy_of(flat, made["vocabulary"]), validation)
         scores[seed] = {"recall": found.recall, "first": found.first, "found": found.found}
         print(f"seed {seed}, validation: {scores[seed]}", flush=True)
         if found.recall + found.first > best:

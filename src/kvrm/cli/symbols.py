@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import kvrm
+from kvrm.binary.check import Checker
+from kvrm.binary.labels import LABELS
+from kvrm.binary.naming import Named, name_functions
+from kvrm.binary.program import Program
 from kvrm.cli.exits import Exit
 from kvrm.cli.run import chosen_policies
-from kvrm.neural.patterns.check import Checker
-from kvrm.neural.patterns.labels import LABELS
-from kvrm.neural.patterns.policies import POLICIES
-from kvrm.neural.patterns.program import Program
-from kvrm.neural.patterns.symbols import Named, name_functions
+from kvrm.machine.policies import POLICIES, policy_named
 
 DEFAULT = "network"
 
@@ -20,11 +20,12 @@ DEFAULT = "network"
 def list_symbols(path: Path, settings: list[str], *, check: bool, every: bool, json_file: Path | None) -> int:
     """Print the functions that have a name, or all of them; return the exit code. Raises `kvrm.KvrmError`."""
     chosen = {"patterns": DEFAULT} | chosen_policies(settings)
-    if set(chosen) != {"patterns"} or chosen["patterns"] not in POLICIES:
-        raise kvrm.UsageError(f"--policy {settings[-1]}: it is patterns= and one of {', '.join(POLICIES)}")
+    if set(chosen) != {"patterns"} or chosen["patterns"] not in POLICIES["patterns"]:
+        known = ", ".join(POLICIES["patterns"])
+        raise kvrm.UsageError(f"--policy {settings[-1]}: it is patterns= and one of {known}")
     program = Program.of(path)
     checker = Checker(path) if check else None
-    found = name_functions(program, POLICIES[chosen["patterns"]](), checker)
+    found = name_functions(program, policy_named("patterns", chosen["patterns"]), checker)
     shown = [named for named in found if every or named.name]
     if json_file is not None:
         json_file.write_text(json.dumps([as_json(named) for named in shown], indent=1) + "\n")

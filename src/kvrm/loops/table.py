@@ -20,6 +20,7 @@ from kvrm.loops.sites import Body
 from kvrm.loops.structure import CONDITIONS, Bound, Effect, Structure
 
 NAME = "loops-table"
+SHIPPED = Path(__file__).parent
 NOWHERE = 63
 """For a row's register fields: none."""
 Rows = Any
@@ -102,8 +103,8 @@ def _register(number: int, registers: list[int]) -> int | None:
     return 32 if registers[number] == 31 else registers[number]
 
 
-def read(directory: Path) -> Rows:
-    """The rows of `directory`. Raises UsageError."""
+def read(directory: Path = SHIPPED) -> Rows:
+    """The rows of `directory`, those that ship by default. Raises UsageError."""
     path = directory / f"{NAME}.npy"
     try:
         rows = np.load(path, allow_pickle=False)
@@ -114,3 +115,8 @@ def read(directory: Path) -> Rows:
     if rows.dtype != np.uint64 or rows.ndim != 2 or rows.shape[1] != 2:
         raise UsageError(f"{path}: {rows.shape} of {rows.dtype}, not two columns of uint64")
     return rows
+
+
+def shipped() -> Table:
+    """The table that ships, as a policy."""
+    return Table(read())

@@ -30,7 +30,7 @@ TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.backend.gpu.runner:C
 """Where lanes run: name to the class that runs them; the first is the default."""
 SKIPPING = {"cpu": "kvrm.loops.sites:Sites", "cuda": "kvrm.loops.device_sites:DeviceSites"}
 """For each target, what puts handlers that skip iterations where loops begin."""
-REPLACEMENTS = "kvrm.neural.patterns.replacement:make_replacements"
+REPLACEMENTS = "kvrm.binary.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.backend.gpu.engine:DeviceEngine") | {
     "interpreter": "kvrm.backend.gpu.engine:DeviceInterpreter"
 }

@@ -22,6 +22,7 @@ from kvrm.machine.engines import (
     named,
     target_name,
 )
+from kvrm.machine.policies import make_policies
 from kvrm.machine.registers import Registers
 from kvrm.machine.result import Progress, Result, Stop
 from kvrm.machine.runner import Runner, Solo, Watch
@@ -113,7 +114,7 @@ class Machine(Registers):
         self._memory = Memory(memory_limit)
         self.memory = MemoryView(self._memory)
         chosen = arguments.mapping("policies", {} if policies is None else policies, "names or functions")
-        self.policies = named("kvrm.neural.policies:make_policies")(chosen) if chosen else {}
+        self.policies = make_policies(chosen)
         self.engine = engine_name("interpreter" if engine is None and self.policies else engine)
         self.target = target_name(target)
         check_policies(self.policies, self.engine, self.target)

@@ -18,13 +18,14 @@ from kvrm.backend.gpu import lanes as device_lanes
 from kvrm.backend.gpu.image import ENTRY
 from kvrm.backend.gpu.prefetch import packed
 from kvrm.backend.gpu.ptx import compile_ptx
+from kvrm.caches import tables
+from kvrm.caches.ahead import steps_of
+from kvrm.caches.session import PolicySession, Session
+from kvrm.caches.sites import CONFIGS, Config, Kind, Questions
 from kvrm.isa.a64 import definitions
 from kvrm.isa.definition import Execution
-from kvrm.neural.memory import network, tables
-from kvrm.neural.memory.ahead import steps_of
-from kvrm.neural.memory.session import PolicySession, Session
-from kvrm.neural.memory.sites import CONFIGS, Config, Kind, Questions
-from kvrm.neural.policies import make_policies
+from kvrm.machine.policies import make_policies
+from kvrm.neural.memory import network
 from lane_tools import Do, facts, lanes_of, machine, mixture
 from ptx_tools import assemble
 

@@ -17,11 +17,11 @@ import kvrm
 from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.cli import archived, networks
 from kvrm.cli.networks import certificate_text
+from kvrm.engine.interpreter.dispatch import oracle, rule
 from kvrm.errors import UsageError
 from kvrm.isa.execution import CELLS, CLASS_BITS, allocated_words, classes, execution_of, words_of
 from kvrm.neural.dispatch import baseline, device, evaluation, network, proof, training
 from kvrm.neural.dispatch.host import HostNetwork
-from kvrm.neural.policies import oracle, rule
 from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 from kvrm.staging import native
 from ptx_tools import assemble

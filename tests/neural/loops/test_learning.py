@@ -14,9 +14,8 @@ from kvrm.loops import table
 from kvrm.loops.oracle import oracle
 from kvrm.loops.rule import rule
 from kvrm.neural.loops import data, network
-from kvrm.neural.loops.evaluation import NAMES, rows
+from kvrm.neural.loops.evaluation import policies_of, rows
 from kvrm.neural.loops.network import COUNT, SHAPES, Network, batch_of, labels_of, parts_of, structure_of
-from kvrm.neural.loops.policies import make
 from kvrm.neural.loops.training import gradient_of, names_registers, rename
 from kvrm.neural.weights import SHIPPED, hash_of, load
 from loop_cases import COPY, FILL, LENGTH, MEMCPY, MEMSET, SIEVE, SUM, TIGHT
@@ -41,7 +40,7 @@ def test_the_rule_knows_the_usual_loops() -> None:
 
 
 def test_the_network_that_ships_knows_the_usual_loops() -> None:
-    proposed = make("network")(BODIES)
+    proposed = network.shipped()(BODIES)
     assert sum(one == other for one, other in zip(proposed, oracle(BODIES), strict=True)) >= len(BODIES) // 2
 
 
@@ -116,8 +115,8 @@ def test_the_weights_that_ship_are_those_of_their_manifest() -> None:
     assert told["weights_sha256"] == hash_of(flat) and told["parameters"] == COUNT
     best = max(told["scores"].items(), key=lambda item: sum(item[1]["validation"].values()))
     assert best[0] == str(told["seed"]) and len(told["scores"]) == 5 and len(told["commit"]) == 40
-    known = json.loads((SHIPPED / f"{table.NAME}.json").read_text())
-    assert known["sha256"] == hash_of(table.read(SHIPPED)) and known["data"] == told["data"]
+    known = json.loads((table.SHIPPED / f"{table.NAME}.json").read_text())
+    assert known["sha256"] == hash_of(table.read()) and known["data"] == told["data"]
 
 
 # -- data and commands ---------------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ def test_commands(tmp_path: Path) -> None:
     shown = command(
         "evaluate", "loops", str(GUESTS / "hello"), "--data", str(made), "--plots", tmp_path / "p"
     )
-    assert shown.returncode == 0 and all(name in shown.stdout for name in NAMES)
+    assert shown.returncode == 0 and all(name in shown.stdout for name in policies_of(None))
     drawn = {path.name for path in (tmp_path / "p").iterdir()}
     assert drawn == {"loops-policies.svg", "loops-cost.svg", "loops-skipped.svg"}
     assert command("evaluate", "loops").returncode == command("train", "loops").returncode == 2
@@ -162,6 +161,6 @@ def test_commands(tmp_path: Path) -> None:
 
 def test_the_oracle_is_right_about_all() -> None:
     collected = data.collect(sorted(GUESTS.iterdir()))
-    by_name = {row.name: row for row in rows(collected)}
+    by_name = {row.name: row for row in rows(collected, policies_of(None))}
     assert by_name["oracle"].recall == by_name["oracle"].acceptance == 1 and by_name["oracle"].wanted
     assert by_name["random"].acceptance < 0.5

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import kvrm
+from kvrm.caches import pages
+from kvrm.caches.rewards import PAGES, Examples, examples_of
+from kvrm.caches.sites import CONFIGS, Config, Kind, Questions
+from kvrm.caches.traces import Trace
 from kvrm.errors import UsageError
-from kvrm.neural.memory import evaluation, network, online, pages, training
-from kvrm.neural.memory.rewards import PAGES, Examples, examples_of
-from kvrm.neural.memory.sites import CONFIGS, Config, Kind, Questions
-from kvrm.neural.memory.trace import Trace
+from kvrm.neural.memory import evaluation, network, online, training
 from kvrm.neural.weights import SHIPPED, hash_of, load
 from places import GUESTS
 

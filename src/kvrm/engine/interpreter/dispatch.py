@@ -13,14 +13,15 @@ from kvrm.engine.interpreter.slots import CLASS, SLOT
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode_many, definition_for, definitions
 from kvrm.isa.definition import Execution
+from kvrm.isa.execution import Classes, Words, execution_of
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE, GuestFault, Memory, untagged
 
-Policy = Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]]
-"""The execution class of each of n words (`kvrm.neural.policies`); a function of the word alone."""
+Policy = Callable[[Words], Classes]
+"""The execution class of each of n words; a function of the word alone."""
 
 
-def classes_of(policy: Policy, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+def classes_of(policy: Policy, words: Words) -> Classes:
     """What a policy answers. Raises UsageError if these are no classes."""
     found = policy(words)
     if found.shape != words.shape or found.dtype != np.uint8 or found.max() >= len(Execution):
@@ -28,7 +29,7 @@ def classes_of(policy: Policy, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.
     return found
 
 
-def misplaced(policy: Policy, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+def misplaced(policy: Policy, words: Words) -> npt.NDArray[np.bool_]:
     """Which of n words have a definition, but of another class than the policy says."""
     found, chosen = decode_many(words), classes_of(policy, words)
     own = np.array([d.execution for d in definitions], np.uint8)[found]
@@ -60,3 +61,27 @@ class Dispatch:
             return Exit(ExitKind.UNDEFINED)
         chosen = int(classes_of(self.policy, np.array([word], np.uint32))[0])
         return None if chosen == definition.execution else Exit(ExitKind.MISPLACED, chosen)
+
+
+def rule(words: Words) -> Classes:
+    """What one would write by hand from the first pages of the manual's encoding index (Arm ARM C4.1)."""
+    op0, op1 = words >> np.uint32(25) & np.uint32(0xF), words >> np.uint32(23) & np.uint32(0x7)
+    out = np.full(words.shape, Execution.SYSTEM, np.uint8)
+    out[(op0 | 1) == 0b1001] = Execution.ARITHMETIC
+    out[((op0 | 1) == 0b1001) & ((op1 == 0b100) | (op1 == 0b101))] = Execution.LOGICAL
+    out[((op0 | 1) == 0b1001) & ((op1 == 0b110) | (op1 == 0b111))] = Execution.EXTEND_SHIFT
+    out[(op0 | 1) == 0b1011] = Execution.BRANCH
+    out[(words >> np.uint32(24) | 1) == 0xD5] = Execution.SYSTEM
+    out[op0 & 0b0101 == 0b0100] = Execution.LOAD_STORE
+    out[op0 & 0b0111 == 0b0101] = Execution.ARITHMETIC
+    out[words >> np.uint32(24) & np.uint32(0x1F) == 0b01010] = Execution.LOGICAL
+    out[words >> np.uint32(24) & np.uint32(0x1F) == 0b11011] = Execution.MULTIPLY_DIVIDE
+    out[op0 & 0b0111 == 0b0111] = Execution.ARITHMETIC
+    return out
+
+
+def oracle(words: Words) -> Classes:
+    """The decoder itself; words without a definition as the table has them."""
+    found = decode_many(words)
+    by_definition = np.array([d.execution for d in definitions], np.uint8)
+    return np.where(found >= 0, by_definition[found], execution_of(words))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ class Accesses:
     write: npt.NDArray[np.bool_]
 
 
+@runtime_checkable
 class Watching(Protocol):
     """Is told how a machine's code is read, and of its accesses."""
 

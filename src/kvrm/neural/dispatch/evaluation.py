@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.engine.interpreter.dispatch import Policy
+from kvrm.engine.interpreter.dispatch import Policy, oracle, rule
 from kvrm.isa.execution import (
     CELLS,
     WORDS_PER_CELL,
@@ -24,7 +24,6 @@ from kvrm.isa.execution import (
 )
 from kvrm.neural.dispatch import baseline, network
 from kvrm.neural.dispatch.host import HostNetwork
-from kvrm.neural.policies import oracle, rule
 from kvrm.neural.weights import load
 
 TIMED = 1 << 20

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.isa.execution import Classes, Words
-from kvrm.neural.dispatch.network import COUNT
+from kvrm.neural.dispatch.network import COUNT, NAME, random_weights
 from kvrm.neural.dispatch.staged import emit_decision, emit_outputs, loaded_again
-from kvrm.neural.weights import Floats
+from kvrm.neural.weights import Floats, load
 from kvrm.staging import native
 from kvrm.staging.emitter import I8, I32, I64, PTR, Emitter
 
@@ -67,3 +68,13 @@ def _text() -> str:
         e.store_at(margin, margins, four, align=4)
     e.ret_void()
     return str(module)
+
+
+def shipped() -> Policy:
+    """The policy of the weights that ship."""
+    return HostNetwork(load(NAME, COUNT)).classes
+
+
+def random_policy(seed: int = 0) -> Policy:
+    """The policy of random weights."""
+    return HostNetwork(random_weights(seed)).classes

@@ -6,8 +6,9 @@ from llvmlite import ir
 
 from kvrm.isa.execution import Classes, Words
 from kvrm.neural.dispatch.host import HostNetwork
+from kvrm.neural.dispatch.network import COUNT, NAME
 from kvrm.neural.dispatch.staged import constants, emit_decision, emit_outputs
-from kvrm.neural.weights import Floats, hash_of
+from kvrm.neural.weights import Floats, hash_of, load
 from kvrm.staging.emitter import Emitter
 
 
@@ -25,3 +26,8 @@ class InlineNetwork:
     def emit(self, e: Emitter, word: ir.Value) -> ir.Value:
         """The class of a word, 32 bits both."""
         return emit_decision(e, emit_outputs(e, constants(e.module, self._flat), word))[0]
+
+
+def shipped() -> InlineNetwork:
+    """The policy of the weights that ship."""
+    return InlineNetwork(load(NAME, COUNT))

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import kvrm
+from kvrm.loops import table
+from kvrm.loops.oracle import oracle
+from kvrm.loops.rule import rule
 from kvrm.loops.sites import Policy
+from kvrm.neural.loops import network
 from kvrm.neural.loops.data import TEST, LoopData
 from kvrm.neural.loops.network import labels_of
-from kvrm.neural.loops.policies import make
 from kvrm.neural.weights import SHIPPED
 
-NAMES = ("rule", "table", "network", "random", "oracle")
+
+def policies_of(directory: Path | None) -> dict[str, Policy]:
+    """All policies by name, with the table and the network of `directory`, or those that ship."""
+    return {
+        "rule": rule,
+        "table": table.Table(table.read(directory or table.SHIPPED)),
+        "network": network.shipped(directory or SHIPPED),
+        "random": network.random_policy(),
+        "oracle": oracle,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +65,10 @@ def row_of(name: str, policy: Policy, data: LoopData, part: int = TEST) -> Row:
     return Row(name, len(bodies), wanted, len(proposed), accepted, _cost(policy, bodies[:200]))
 
 
-def rows(data: LoopData, directory: Path = SHIPPED) -> Iterator[Row]:
-    """A row for each policy, on the test part, with the table and the network of `directory`."""
-    for name in NAMES:
-        yield row_of(name, make(name, directory), data)
+def rows(data: LoopData, policies: Mapping[str, Policy]) -> Iterator[Row]:
+    """A row for each policy, on the test part."""
+    for name, policy in policies.items():
+        yield row_of(name, policy, data)
 
 
 def _cost(policy: Policy, bodies: Sequence[tuple[int, ...]]) -> float:
@@ -83,9 +95,9 @@ class Run:
         return self.skipped / max(1, self.retired)
 
 
-def run(program: Path, arguments: Sequence[str], name: str, directory: Path = SHIPPED) -> Run:
-    """Run a program to its end with a policy, "off" for none."""
-    policies = {} if name == "off" else {"loops": make(name, directory)}
+def run(program: Path, arguments: Sequence[str], name: str, policy: Policy | None) -> Run:
+    """Run a program to its end with a policy, or none; it is called `name`."""
+    policies = {} if policy is None else {"loops": policy}
     machine = kvrm.Machine(program, args=list(arguments), engine="interpreter", policies=policies)
     began = time.perf_counter()
     retired = machine.run().retired

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -234,3 +235,13 @@ def labels_of(structure: Structure | None) -> list[int]:
 
 def _pointer(register: int | None) -> int:
     return REGISTERS if register is None else min(register, 31)
+
+
+def shipped(directory: Path = weights.SHIPPED) -> Network:
+    """The policy of the weights that ship, or of those in a directory."""
+    return Network(weights.load(NAME, COUNT, directory))
+
+
+def random_policy(seed: int = 0) -> Network:
+    """The policy of random weights."""
+    return Network(random_weights(seed))

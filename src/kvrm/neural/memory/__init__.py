@@ -1,1 +1,1 @@
-"""Which lines a program touches next: traces, a cache model, table prefetchers, a network."""
+"""The network for memory: training, learning while a guest runs, and evaluation beside the other policies."""

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from kvrm.caches.cache import nothing
+from kvrm.caches.oracle import Hindsight, perfect
+from kvrm.caches.session import Outcome, PolicySession, Session
+from kvrm.caches.sites import CONFIGS, WINDOW, Config, Kind, Policy, rule
+from kvrm.caches.tables import TABLES
+from kvrm.caches.traces import Trace
+from kvrm.caches.watch import BEST_TABLE
 from kvrm.neural.memory import network
-from kvrm.neural.memory.cache import nothing
-from kvrm.neural.memory.oracle import Hindsight, perfect
-from kvrm.neural.memory.policies import BEST_TABLE
-from kvrm.neural.memory.session import Outcome, PolicySession, Session
-from kvrm.neural.memory.sites import CONFIGS, WINDOW, Config, Kind, Policy, rule
-from kvrm.neural.memory.tables import TABLES
-from kvrm.neural.memory.trace import Trace
 
 STEP_CYCLES = 3200
 """What one step of the network costs, measured on a GPU: int8, weights in shared memory."""

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.caches.cache import LINE, LINE_SHIFT
+from kvrm.caches.rewards import PAGES
+from kvrm.caches.sites import CONFIGS, Policy, Questions, window_stride
 from kvrm.neural import weights
 from kvrm.neural.activations import sigmoid
-from kvrm.neural.memory.cache import LINE, LINE_SHIFT
-from kvrm.neural.memory.rewards import PAGES
-from kvrm.neural.memory.sites import CONFIGS, Policy, Questions, window_stride
 from kvrm.neural.weights import Floats
 
 INPUTS, ENCODED, STATE, FIELDS, HIDDEN = 10, 64, 128, 16, 192
@@ -161,18 +161,16 @@ def policy_of(flat: Floats) -> Policy:
     return lambda q: answers_of(flat, q)[0]
 
 
-def shipped(directory: Path | None = None) -> Policy:
+def shipped(directory: Path = weights.SHIPPED) -> Policy:
     """The policy of the weights that ship, or of those in a directory."""
     return named(NAME, directory)
 
 
-def named(name: str, directory: Path | None = None) -> Policy:
+def named(name: str, directory: Path) -> Policy:
     """The policy of the weights of this name."""
-    from kvrm.neural.weights import SHIPPED, load
-
-    return policy_of(load(name, COUNT, directory or SHIPPED))
+    return policy_of(weights.load(name, COUNT, directory))
 
 
-def random_policy(seed: int) -> Policy:
+def random_policy(seed: int = 0) -> Policy:
     """The policy of random weights."""
     return policy_of(random_weights(seed))

@@ -17,13 +17,13 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.caches.rewards import examples_of
+from kvrm.caches.sites import CONFIGS, Questions, window_stride
+from kvrm.caches.traces import Peek, Recording, Trace
 from kvrm.engine.interpreter.recorder import Accesses
 from kvrm.errors import UsageError
 from kvrm.neural.adam import Adam
 from kvrm.neural.memory.network import COUNT, accesses_of, answers_of, fields_of
-from kvrm.neural.memory.rewards import examples_of
-from kvrm.neural.memory.sites import CONFIGS, Questions, window_stride
-from kvrm.neural.memory.trace import Peek, Recording, Trace
 from kvrm.neural.memory.training import BATCH, clipped, gradient_of, targets_of
 from kvrm.neural.weights import Floats, hash_of
 

@@ -1,4 +1,4 @@
-"""Training of the memory network by Adam, from examples (`kvrm.neural.memory.rewards`).
+"""Training of the memory network by Adam, from examples (`kvrm.caches.rewards`).
 
 Its outputs for configs are what each is worth, as a share of the greatest time at stake there. That is
 a regression: a site that could be one of several gets what is good on average. Those for pages are logits.
@@ -12,6 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.caches.rewards import PAGES, Examples
+from kvrm.caches.sites import CONFIGS
 from kvrm.neural.adam import Adam
 from kvrm.neural.memory.network import (
     COUNT,
@@ -26,8 +28,6 @@ from kvrm.neural.memory.network import (
     parts_of,
     random_weights,
 )
-from kvrm.neural.memory.rewards import PAGES, Examples
-from kvrm.neural.memory.sites import CONFIGS
 from kvrm.neural.weights import Floats
 
 BATCH = 256

@@ -1,1 +1,1 @@
-"""Patterns: which known library function a piece of code is. What is proposed is tested before it is used."""
+"""The network for patterns: its data set, training and evaluation beside the other policies."""

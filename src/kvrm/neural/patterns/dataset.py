@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.binary.archives import Compiled, functions_in
+from kvrm.binary.encoding import Encoded, encode
+from kvrm.binary.known import signatures_of
+from kvrm.binary.labels import NONE, label_of
 from kvrm.errors import UsageError
 from kvrm.isa.execution import Words
-from kvrm.neural.patterns.archives import Compiled, functions_in
-from kvrm.neural.patterns.encoding import Encoded, encode
-from kvrm.neural.patterns.known import signatures_of
-from kvrm.neural.patterns.labels import NONE, label_of
 
 NAME = "patterns"
 MOST = 4096

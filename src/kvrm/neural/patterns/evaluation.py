@@ -9,16 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.neural.patterns import known, network
-from kvrm.neural.patterns.check import Checker
+from kvrm.binary import known
+from kvrm.binary.check import Checker
+from kvrm.binary.encoding import Encoded
+from kvrm.binary.known import Known, signatures_of
+from kvrm.binary.labels import NONE, NUMBER, labels_of
+from kvrm.binary.naming import name_functions
+from kvrm.binary.program import Program
+from kvrm.binary.proposals import Code, Policy, oracle
+from kvrm.binary.starts import find_functions
+from kvrm.neural.patterns import network
 from kvrm.neural.patterns.dataset import Data
-from kvrm.neural.patterns.encoding import Encoded
-from kvrm.neural.patterns.known import Known, signatures_of
-from kvrm.neural.patterns.labels import NONE, NUMBER, labels_of
-from kvrm.neural.patterns.policies import Code, Policy, of_weights, oracle
-from kvrm.neural.patterns.program import Program
-from kvrm.neural.patterns.starts import find_functions
-from kvrm.neural.patterns.symbols import name_functions
 from kvrm.neural.weights import Floats
 
 PRECISION = 0.99
@@ -102,8 +103,8 @@ def policies_of(fold: Fold, weights: Mapping[str, Floats], vocabulary: list[str]
     return {
         "rule": lambda code: fold.known.rule(code.encoded),
         "table": lambda code: fold.known.table(code.encoded),
-        **{name: of_weights(flat, vocabulary) for name, flat in weights.items()},
-        "random": of_weights(network.random_weights(0), vocabulary),
+        **{name: network.policy_of(flat, vocabulary) for name, flat in weights.items()},
+        "random": network.policy_of(network.random_weights(0), vocabulary),
         "oracle": oracle,
     }
 

@@ -10,17 +10,21 @@ ReLU is between layers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.binary.encoding import KINDS, Encoded
+from kvrm.binary.labels import OUTPUTS
+from kvrm.binary.proposals import Policy
+from kvrm.errors import UsageError
 from kvrm.isa.a64 import definitions
 from kvrm.neural.activations import softmax
-from kvrm.neural.patterns.encoding import KINDS, Encoded
-from kvrm.neural.patterns.labels import NONE
-from kvrm.neural.weights import Floats
+from kvrm.neural.weights import SHIPPED, Floats, load
 
 NAME = "patterns-508k"
 LONGEST = 160
@@ -28,7 +32,7 @@ LONGEST = 160
 TABLES = (384, 48), (33, 12), (33, 12), (33, 12), (512, 16), (KINDS, 8), (4096, 40)
 """Rows and numbers of each embedding, in the order of the columns of tokens; the last is for pairs."""
 WIDTH = sum(width for _, width in TABLES)
-FIRST, SECOND, HIDDEN, OUTPUTS = 128, 192, 328, NONE + 1
+FIRST, SECOND, HIDDEN = 128, 192, 328
 POOLED = 2 * SECOND + WIDTH + 1
 SHAPES = (
     *TABLES,
@@ -190,3 +194,32 @@ def _portions(lengths: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]
     if len(lengths):
         group = np.cumsum(lengths) // AT_ONCE
         yield from np.split(np.arange(len(lengths)), np.flatnonzero(np.diff(group)) + 1)
+
+
+def policy_of(flat: Floats, vocabulary: Sequence[str]) -> Policy:
+    """The policy that these parameters are."""
+    return lambda code: probabilities(flat, sequences_of(code.encoded, vocabulary))
+
+
+def shipped() -> Policy:
+    """The policy of the weights that ship."""
+    return policy_of(load(NAME, COUNT), vocabulary_of(SHIPPED))
+
+
+def random_policy(seed: int = 0) -> Policy:
+    """The policy of random weights."""
+    return policy_of(random_weights(seed), vocabulary_of(SHIPPED))
+
+
+def vocabulary_of(directory: Path, name: str = NAME) -> list[str]:
+    """The definitions that have a row of their own, from the manifest of the weights. Raises UsageError."""
+    path = directory / f"{name}.json"
+    try:
+        keys = json.loads(path.read_text())["vocabulary"]
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{path}: it has no vocabulary") from None
+    if not isinstance(keys, list) or len(keys) >= DEFINITIONS:
+        raise UsageError(f"{path}: a vocabulary has at most {DEFINITIONS - 1} definitions")
+    return keys

@@ -13,12 +13,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.binary.labels import NONE, OUTPUTS
 from kvrm.neural.activations import softmax
 from kvrm.neural.adam import Adam
-from kvrm.neural.patterns.labels import NONE
 from kvrm.neural.patterns.network import (
     GAP,
-    OUTPUTS,
     TABLES,
     WIDTH,
     Sequences,

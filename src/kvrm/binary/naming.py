@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kvrm.neural.patterns.check import Verdict
-from kvrm.neural.patterns.encoding import encode
-from kvrm.neural.patterns.labels import LABELS
-from kvrm.neural.patterns.policies import PROPOSED, Code, Policy, proposals
-from kvrm.neural.patterns.program import Program
-from kvrm.neural.patterns.starts import Function, find_functions
+from kvrm.binary.check import Verdict
+from kvrm.binary.encoding import encode
+from kvrm.binary.labels import LABELS
+from kvrm.binary.program import Program
+from kvrm.binary.proposals import PROPOSED, Code, Policy, proposals
+from kvrm.binary.starts import Function, find_functions
 
 MOST_CHECKS = 5
 """Proposals of one function that are tested, likeliest first."""

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from kvrm.binary.frames import spans
 from kvrm.errors import ProgramError
 from kvrm.isa.execution import Words
 from kvrm.linux import elf
 from kvrm.memory import Prot
-from kvrm.neural.patterns.frames import spans
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")

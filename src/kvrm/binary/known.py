@@ -17,15 +17,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.binary.encoding import Encoded, signature
+from kvrm.binary.labels import NONE, OUTPUTS
+from kvrm.binary.proposals import Policy, Scores
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import definitions
 from kvrm.isa.execution import Words
-from kvrm.neural.patterns.encoding import Encoded, signature
-from kvrm.neural.patterns.labels import NONE
-from kvrm.neural.patterns.network import OUTPUTS
-from kvrm.neural.weights import Floats
 
 NAME = "patterns-known"
+SHIPPED = Path(__file__).parent
 GRAM = 3
 """Instructions of a run."""
 
@@ -39,7 +39,7 @@ class Known:
     grams: Words
     starts: npt.NDArray[np.int64]
 
-    def rule(self, encoded: Encoded) -> Floats:
+    def rule(self, encoded: Encoded) -> Scores:
         """One for what a known function is but for what is masked: (functions, OUTPUTS)."""
         found = np.zeros((len(encoded), OUTPUTS), np.float32)
         by_signature: dict[bytes, set[int]] = defaultdict(set)
@@ -50,7 +50,7 @@ class Known:
                 found[i, label] = 1
         return found
 
-    def table(self, encoded: Encoded) -> Floats:
+    def table(self, encoded: Encoded) -> Scores:
         """For each label the greatest likeness to a function of it: (functions, OUTPUTS)."""
         grams, starts = grams_of(encoded)
         vocabulary, columns = np.unique(self.grams, return_inverse=True)
@@ -125,7 +125,7 @@ def save(known: Known, directory: Path) -> None:
     )
 
 
-def load(directory: Path) -> Known:
+def load(directory: Path = SHIPPED) -> Known:
     """What `save` wrote. Raises UsageError."""
     path = directory / f"{NAME}.npz"
     try:
@@ -135,3 +135,15 @@ def load(directory: Path) -> Known:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, KeyError) as error:
         raise UsageError(f"{path}: not what rule and table know ({error})") from None
+
+
+def rule() -> Policy:
+    """Exact signatures of the functions that ship."""
+    found = load()
+    return lambda code: found.rule(code.encoded)
+
+
+def table() -> Policy:
+    """The likeliest of the functions that ship."""
+    found = load()
+    return lambda code: found.table(code.encoded)

@@ -13,12 +13,10 @@ import pytest
 
 import cross
 import kvrm
-from kvrm.neural.patterns import network
-from kvrm.neural.patterns.alone import are_alone
-from kvrm.neural.patterns.labels import LABELS, NUMBER
-from kvrm.neural.patterns.policies import Code
-from kvrm.neural.patterns.replacement import NATIVE
-from kvrm.neural.weights import Floats
+from kvrm.binary.alone import are_alone
+from kvrm.binary.labels import LABELS, NUMBER, OUTPUTS
+from kvrm.binary.proposals import Code, Scores
+from kvrm.binary.replacement import NATIVE
 from places import GUESTS, SUPPORT
 
 PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
@@ -38,9 +36,9 @@ def guest(
     return machine, machine.run(max_instructions=20_000_000)
 
 
-def everything(code: Code) -> Floats:
+def everything(code: Code) -> Scores:
     """Proposes each function as each that it could be replaced by."""
-    scores = np.zeros((len(code.names), network.OUTPUTS), np.float32)
+    scores = np.zeros((len(code.names), OUTPUTS), np.float32)
     scores[:, [NUMBER[name] for name in NATIVE]] = np.linspace(0.5, 0.6, len(NATIVE), dtype=np.float32)
     return scores
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvrm.binary.arena import AREA, BASE, ONE, OTHER, SIZE
+from kvrm.binary.models import ELEMENT_KEY
 from kvrm.memory import PAGE
-from kvrm.neural.patterns.arena import AREA, BASE, ONE, OTHER, SIZE
-from kvrm.neural.patterns.models import ELEMENT_KEY
 
 CASES = 128
 """How many a function is tested with."""

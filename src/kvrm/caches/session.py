@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.errors import UsageError
-from kvrm.neural.memory import cache
-from kvrm.neural.memory.cache import COUNTS, DEFAULT, WIDTH, Propose, Shape, simulator
-from kvrm.neural.memory.sites import (
+from kvrm.caches import cache
+from kvrm.caches.cache import COUNTS, DEFAULT, WIDTH, Propose, Shape, simulator
+from kvrm.caches.sites import (
     CONFIGS,
     F_SITES,
     F_WIDTH,
@@ -23,6 +22,7 @@ from kvrm.neural.memory.sites import (
     observe_natively,
     questions_of,
 )
+from kvrm.errors import UsageError
 from kvrm.staging.kernel import Array, Kernel
 
 PIECE = 1 << 12
@@ -36,7 +36,7 @@ def _kernel(propose: Propose) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a stream of accesses came to. Times are cycles of the model (`kvrm.neural.memory.cache`)."""
+    """What a stream of accesses came to. Times are cycles of the model (`kvrm.caches.cache`)."""
 
     accesses: int
     misses: int

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from kvrm.engine.interpreter.recorder import Accesses
+from kvrm.caches.ahead import steps_of
+from kvrm.caches.session import PolicySession, Session
+from kvrm.caches.sites import CONFIGS, Policy
+from kvrm.caches.tables import TABLES
+from kvrm.caches.traces import Peek, Sites
+from kvrm.engine.interpreter.recorder import Accesses, Watching
 from kvrm.errors import UsageError
-from kvrm.neural.memory.ahead import steps_of
-from kvrm.neural.memory.session import PolicySession, Session
-from kvrm.neural.memory.sites import CONFIGS, Policy, rule
-from kvrm.neural.memory.tables import TABLES
-from kvrm.neural.memory.trace import Peek, Sites
 
 BEST_TABLE = "best-offset"
 """The table prefetcher that did best on the training traces (docs/networks/memory.md)."""
@@ -70,20 +70,17 @@ class Watch:
         return told
 
 
-def watch_by(policy: Policy) -> Watch:
-    """The watch of a function that answers questions."""
-    return Watch(partial(PolicySession, policy))
+def watching(policy: Policy | Watching) -> Watching:
+    """What watches a machine: a function that answers questions becomes the policy of a watch."""
+    return policy if isinstance(policy, Watching) else Watch(partial(PolicySession, policy))
 
 
-def make_watch(name: str) -> Watch:
-    """The watch of a policy. UsageError for the oracle: it needs the future."""
-    if name == "rule":
-        return watch_by(rule)
-    if name == "table":
-        table = TABLES[BEST_TABLE]
-        return Watch(lambda: Session(table.propose, table.fresh()))
-    if name == "oracle":
-        raise UsageError("memory=oracle knows the future: it needs a trace (kvrm evaluate memory)")
-    from kvrm.neural.memory import network
+def by_table() -> Watch:
+    """The watch of the best table."""
+    table = TABLES[BEST_TABLE]
+    return Watch(lambda: Session(table.propose, table.fresh()))
 
-    return watch_by(network.shipped() if name == "network" else network.random_policy(0))
+
+def by_oracle() -> Watch:
+    """UsageError: the oracle needs the future."""
+    raise UsageError("memory=oracle knows the future: it needs a trace (kvrm evaluate memory)")

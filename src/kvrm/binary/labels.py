@@ -13,6 +13,8 @@ LABELS = (
 """By number; of two that share their code, the first says more."""
 NONE = len(LABELS)
 """Instead of a label: another function."""
+OUTPUTS = NONE + 1
+"""What a policy gives for each function: a number for each label, and for NONE."""
 NUMBER = {name: number for number, name in enumerate(LABELS)}
 
 ALIASES = {

@@ -28,8 +28,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.binary.program import Program, Run
 from kvrm.isa.execution import Words
-from kvrm.neural.patterns.program import Program, Run
 
 NOP, PACIASP, BTI_C = 0xD503201F, 0xD503233F, 0xD503245F
 POINTER_REACH = 8

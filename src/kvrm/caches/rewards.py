@@ -14,10 +14,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.memory.pages import PAGE_SHIFT
-from kvrm.neural.memory.cache import ISSUED, SAVED, USEFUL, nothing
-from kvrm.neural.memory.session import PIECE, Session
-from kvrm.neural.memory.sites import (
+from kvrm.caches.cache import ISSUED, SAVED, USEFUL, nothing
+from kvrm.caches.session import PIECE, Session
+from kvrm.caches.sites import (
     CONFIGS,
     F_SITES,
     F_WIDTH,
@@ -28,7 +27,8 @@ from kvrm.neural.memory.sites import (
     observe_natively,
     questions_of,
 )
-from kvrm.neural.memory.trace import Trace
+from kvrm.caches.traces import Trace
+from kvrm.memory.pages import PAGE_SHIFT
 from kvrm.staging.kernel import Array
 
 PENALTY = 12

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import kvrm
-from kvrm.neural.patterns.arena import AREA, BASE, ONE, OTHER, SIZE, Arena
-from kvrm.neural.patterns.cases import CASES, COMPARE, cases
-from kvrm.neural.patterns.check import Checker
-from kvrm.neural.patterns.labels import LABELS
-from kvrm.neural.patterns.models import MODELS, Returns
-from kvrm.neural.patterns.program import Program
-from kvrm.neural.patterns.symbols import first_of
+from kvrm.binary.arena import AREA, BASE, ONE, OTHER, SIZE, Arena
+from kvrm.binary.cases import CASES, COMPARE, cases
+from kvrm.binary.check import Checker
+from kvrm.binary.labels import LABELS
+from kvrm.binary.models import MODELS, Returns
+from kvrm.binary.naming import first_of
+from kvrm.binary.program import Program
 
 CODE = {
     "strlen": "e10300aa22144038e2ffff35200000cb000400d1c0035fd6",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.neural.memory.cache import DEFAULT, LINE_SHIFT, MOST_PREFETCHES, Shape, nothing
-from kvrm.neural.memory.rewards import examples_of
-from kvrm.neural.memory.session import PolicySession, Session
-from kvrm.neural.memory.sites import Questions, rule
-from kvrm.neural.memory.trace import Trace
+from kvrm.caches.cache import DEFAULT, LINE_SHIFT, MOST_PREFETCHES, Shape, nothing
+from kvrm.caches.rewards import examples_of
+from kvrm.caches.session import PolicySession, Session
+from kvrm.caches.sites import Questions, rule
+from kvrm.caches.traces import Trace
 from kvrm.staging.kernel import Array, Kernel
 
 EARLIEST = 4096

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 import kvrm
+from kvrm.binary.arena import AREA, BASE, ONE, OTHER, Arena
+from kvrm.binary.cases import CASES, COMPARE, Case, cases
+from kvrm.binary.labels import LABELS
+from kvrm.binary.models import MODELS, Returns
 from kvrm.isa.context import System
 from kvrm.machine.lanes_results import LaneResults
 from kvrm.machine.result import STOPS
 from kvrm.memory import PAGE, Prot
-from kvrm.neural.patterns.arena import AREA, BASE, ONE, OTHER, Arena
-from kvrm.neural.patterns.cases import CASES, COMPARE, Case, cases
-from kvrm.neural.patterns.labels import LABELS
-from kvrm.neural.patterns.models import MODELS, Returns
 
 BUDGET = 200_000
 """Instructions that a call may take; the longest input has 8 KiB."""

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from enum import Enum
 
-from kvrm.neural.patterns.arena import Arena
+from kvrm.binary.arena import Arena
 
 ELEMENT_KEY = 4
 """Bytes at the start of an element that the comparison function of sorts and searches looks at."""

@@ -1,4 +1,4 @@
-"""Table prefetchers, each from its paper, in the form of `kvrm.neural.memory.cache`.
+"""Table prefetchers, each from its paper, in the form of `kvrm.caches.cache`.
 
 Their tables are arrays of int64 here; `bytes` of a `Table` says what the fields take in hardware.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvrm.neural.memory.cache import LINE, LINE_SHIFT, Propose
+from kvrm.caches.cache import LINE, LINE_SHIFT, Propose
 from kvrm.staging.kernel import Array
 
 OFFSETS = tuple(n for n in range(1, 257) if 60**8 % n == 0)

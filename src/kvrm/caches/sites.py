@@ -14,8 +14,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.neural.memory.cache import LINE, LINE_SHIFT
-from kvrm.neural.memory.tables import E_WIDTH, berti_learn, berti_lines, mixed
+from kvrm.caches.cache import LINE, LINE_SHIFT
+from kvrm.caches.tables import E_WIDTH, berti_learn, berti_lines, mixed
 from kvrm.staging.kernel import Array, Kernel
 
 WINDOW, ASK_MISSES = 16, 4
@@ -166,7 +166,7 @@ observe_natively = Kernel(observe)
 class Questions:
     """n sites: instruction `words` (uint32, n), and their last accesses, oldest first (int64, n by WINDOW).
 
-    `missed` is 0 for a hit, else what `kvrm.neural.memory.cache` says.
+    `missed` is 0 for a hit, else what `kvrm.caches.cache` says.
     """
 
     words: npt.NDArray[np.uint32]

@@ -1,6 +1,6 @@
 """Calls of functions that passed the execution check, answered on the host.
 
-Only functions are replaced that are alone (`kvrm.neural.patterns.alone`). So what was tested depends on
+Only functions are replaced that are alone (`kvrm.binary.alone`). So what was tested depends on
 nothing but their words, which are compared again at every call. A call whose memory is not wholly there with
 the right permissions, or whose result the standard leaves open, runs as it always did, and so do faults.
 
@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kvrm.binary.alone import RememberingChecker, candidates_in
+from kvrm.binary.naming import name_functions
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.errors import UsageError
 from kvrm.machine.state import State
 from kvrm.memory import GuestFault, Memory, OutOfMemory
-from kvrm.neural.patterns.alone import RememberingChecker, candidates_in
-from kvrm.neural.patterns.symbols import name_functions
 
 if TYPE_CHECKING:
     from kvrm.machine.machine import Machine

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.binary.check import Checker, Verdict
+from kvrm.binary.encoding import OUTSIDE, encode
+from kvrm.binary.program import Program
+from kvrm.binary.starts import Function, find_functions
 from kvrm.isa.a64 import definitions
 from kvrm.isa.definition import Definition, Execution
 from kvrm.isa.execution import Words
-from kvrm.neural.patterns.check import Checker, Verdict
-from kvrm.neural.patterns.encoding import OUTSIDE, encode
-from kvrm.neural.patterns.program import Program
-from kvrm.neural.patterns.starts import Function, find_functions
 
 if TYPE_CHECKING:
     from kvrm.machine.machine import Machine

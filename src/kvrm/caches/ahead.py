@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvrm.neural.memory.cache import LINE, MISSES
-from kvrm.neural.memory.session import PolicySession, Session
-from kvrm.neural.memory.sites import ASK_MISSES, F_BERTI, F_SITES, F_WIDTH, Kind
-from kvrm.neural.memory.tables import B_BEST, berti_lines, best_offset
+from kvrm.caches.cache import LINE, MISSES
+from kvrm.caches.session import PolicySession, Session
+from kvrm.caches.sites import ASK_MISSES, F_BERTI, F_SITES, F_WIDTH, Kind
+from kvrm.caches.tables import B_BEST, berti_lines, best_offset
 
 
 def steps_of(session: Session) -> dict[int, list[int]]:
@@ -27,7 +27,7 @@ def steps_of(session: Session) -> dict[int, list[int]]:
 
 
 def _steps(session: PolicySession, site: int) -> list[int]:
-    """As `kvrm.neural.memory.sites.engine` would go on."""
+    """As `kvrm.caches.sites.engine` would go on."""
     at = F_SITES + site * F_WIDTH
     kind, step, distance, degree, _, last, _ = session.table[at : at + F_BERTI].tolist()
     if kind == Kind.DELTAS:

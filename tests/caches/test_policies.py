@@ -7,13 +7,14 @@ import pytest
 
 import kvrm
 from access_traces import PROGRAMS, run, synthetic
+from kvrm.caches import oracle, tables
+from kvrm.caches.cache import DEFAULT, nothing
+from kvrm.caches.rewards import examples_of
+from kvrm.caches.session import PolicySession, Session
+from kvrm.caches.sites import CONFIGS, Config, Kind, Questions, rule
+from kvrm.caches.traces import Recording, Trace
 from kvrm.errors import UsageError
-from kvrm.neural.memory import network, oracle, tables
-from kvrm.neural.memory.cache import DEFAULT, nothing
-from kvrm.neural.memory.rewards import examples_of
-from kvrm.neural.memory.session import PolicySession, Session
-from kvrm.neural.memory.sites import CONFIGS, Config, Kind, Questions, rule
-from kvrm.neural.memory.trace import Recording, Trace
+from kvrm.neural.memory import network
 from kvrm.staging.kernel import Array
 from places import GUESTS
 

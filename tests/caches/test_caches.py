@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from access_traces import SMALL, recorded, synthetic
-from kvrm.neural.memory import cache, sites, tables
-from kvrm.neural.memory.cache import COUNTS, MISSES, nothing, simulator
-from kvrm.neural.memory.session import Session
-from kvrm.neural.memory.sites import Config, Kind
+from kvrm.caches import cache, sites, tables
+from kvrm.caches.cache import COUNTS, MISSES, nothing, simulator
+from kvrm.caches.session import Session
+from kvrm.caches.sites import Config, Kind
 from kvrm.staging.kernel import Array, Kernel
 
 

@@ -13,9 +13,9 @@ import pytest
 
 import kvrm
 from access_traces import PROGRAMS, STDIN, bare, recorded
+from kvrm.caches.traces import Recording, Trace
 from kvrm.engine.interpreter.recorder import CHUNK, Accesses
 from kvrm.errors import UsageError
-from kvrm.neural.memory.trace import Recording, Trace
 from places import GUESTS
 
 
