@@ -204,6 +204,8 @@ def change(t: Array, start: int, end: int, become: int) -> int:
             t[Field.PAGES_LEFT] += 1
         if not become & MAP:
             shown = 0
+        elif origin & ADDRESS == 0:
+            shown |= t[Field.ZEROS]
         _alter(t, index, shown | bits)
     return 0
 
