@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,6 +188,7 @@ class Lanes(Runner[LaneResults]):
             _require_mapped(snapshot, *span)
         return Job(
             snapshot=snapshot,
+            base=snapshot,
             registers=self.registers.rows(),
             memory=self.memory.items(),
             stdin=self._stdin,
@@ -220,6 +222,10 @@ class Lanes(Runner[LaneResults]):
         job = self._job
         assert job is not None
         left = plan.budget
+        if job.has_common_start and not self.breakpoints:
+            self._job = job = replace(
+                job, base=self._worker(job).past_startup(job, min(plan.batch, left) - 1)
+            )
         while left and not self._cancel.value:
             fresh = np.flatnonzero(job.outputs.stop == NOT_RUN).astype(np.uint64)
             work = Work(fresh, sorted(job.kept.keys() | job.again), self.threads)
@@ -231,10 +237,19 @@ class Lanes(Runner[LaneResults]):
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
 
+    def _worker(self, job: Job) -> Worker:
+        """The first worker."""
+        if not self._workers:
+            self._add_worker(job)
+        return self._workers[0]
+
+    def _add_worker(self, job: Job) -> None:
+        self._workers.append(Worker(self._machine, job))
+
     def _pass(self, job: Job, work: Work, budget: int, last: bool) -> None:
         """Run every lane that has not ended once."""
         while len(self._workers) < min(self.threads, len(work)):
-            self._workers.append(Worker(self._machine, job))
+            self._add_worker(job)
         errors: list[BaseException] = []
 
         def run(worker: Worker) -> None:

@@ -101,9 +101,9 @@ def set_up(t: Array, lane: int) -> int:
     store(state + layout.IP, 0)
     store(state + layout.REASON, Reason.BUDGET)
     store(state + layout.REMAINING, 0)
-    store(state + layout.HORIZON, t[Field.START])
+    store(state + layout.HORIZON, t[Field.BEGUN])
     store(state + layout.REGION, 0)
-    t[Field.LEFT] = t[Field.BUDGET]
+    t[Field.LEFT] = t[Field.BUDGET] - (t[Field.BEGUN] - t[Field.START])
     t[Field.REPORTED] = 0
     if t[Field.PROCESS]:
         begin_process(t, lane)

@@ -25,7 +25,8 @@ class Field(IntEnum):
     STATE = 0
     SAVED = auto()  # the snapshot's architectural state
     PC = auto()
-    START = auto()  # retired count of the snapshot
+    START = auto()  # retired count from which lanes are counted
+    BEGUN = auto()  # retired count at which they begin here: of the snapshot
     BUDGET = auto()  # instructions that a lane may run
     SLICE = auto()  # instructions left until Python wants to look
     ENTER = auto()  # the engine's entry

@@ -11,6 +11,7 @@ from collections.abc import Set
 from contextlib import suppress
 from copy import copy
 from ctypes import addressof, c_uint64, memmove
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from kvrm.backend.cpu.memory import OWNED_ROOM, LaneSpace
 from kvrm.backend.cpu.native import address_of, lane_loop, table_of_ends
 from kvrm.backend.cpu.process import HostProcess
+from kvrm.backend.cpu.startup import LONGEST, Startup
 from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, Field, Phase, Table, Verdict, pieces
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.library import library
@@ -31,10 +33,11 @@ from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.machine.views import MemoryView
-from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region
+from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot
 
 ENDS = {
     Reason.BRK: Stop.BRK,
@@ -77,7 +80,7 @@ class Worker:
         machine.memory = MemoryView(self._memory)
         machine._watch, machine._over = self, None
         machine.replacements = None  # lanes run every call
-        self._memory.restore(snapshot.memory)
+        self._restore(snapshot.memory)
         self._state.load(snapshot.state)
         self._origin_process = origin._process
         if origin._process is not None:
@@ -115,8 +118,11 @@ class Worker:
         self._job, self._budget, self._last = job, budget, last
         machine, table = self._machine, self._table
         machine.breakpoints = set(breakpoints)
-        self._memory.restore(job.snapshot.memory)
+        # a breakpoint may be in what the program does at its start
+        self._base = job.snapshot if breakpoints else job.base
+        self._restore(job.snapshot.memory)
         self._require_room()
+        self._restore(self._base.memory)
         self._engine.run(0, machine.breakpoints)
         table.point_to_outputs(job.outputs)
         self._enters = self._begin_native(job, breakpoints)
@@ -129,16 +135,22 @@ class Worker:
         if own and len(own | private) * PAGE > self._memory.limit:
             raise UsageError("lanes.memory does not fit into the machine's memory_limit")
 
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Memory as in a snapshot, which changes are relative to from now on."""
+        self._under = snapshot
+        self._memory.restore(snapshot)
+
     def _begin_native(self, job: Job, breakpoints: Set[int]) -> bool:
         """Tell native code what lanes begin with; False if Python must run them."""
         if self._space is None or not job.is_resident or job.args is not None or job.starts & breakpoints:
             return False
-        if not self._space.begin(job.snapshot.memory):
+        if not self._space.begin(self._base.memory):
             return False
-        table, state = self._table, job.snapshot.state
+        table, state = self._table, self._base.state
         table.point(Field.SAVED, np.frombuffer(state[0], np.uint8))
         table[Field.PC], table[Field.CANCEL] = state[1], addressof(job.cancel)
         table[Field.START], table[Field.BUDGET] = job.snapshot.retired, self._budget
+        table[Field.BEGUN] = self._base.retired
         table.point(Field.ENDS, np.frombuffer(table_of_ends(self._codes(job, breakpoints)), np.uint8))
         registers = [
             (array.ctypes.data + first, step, offset) for array, first, step, offset in job.registers
@@ -151,7 +163,7 @@ class Worker:
         ]
         table.point_to_rows(Field.INPUTS, inputs)
         if self._origin_process is not None:
-            begun = job.snapshot.process
+            begun = self._base.process
             if self._process is None or self._process.snapshot is not begun:
                 self._process = HostProcess(table, self._origin_process, self._memory, begun)
             self._process.begin(job)
@@ -243,7 +255,7 @@ class Worker:
         for index, data in pages.items():
             memory.poke(index * PAGE, data)
         self._put(lane, self._run_to(start + self._budget, resumed=True))
-        memory.restore(self._job.snapshot.memory)
+        self._restore(self._base.memory)
 
     # -- lanes that Python runs ------------------------------------------------------------------------------
     def _run_whole(self, lane: int, end: int) -> Fields:
@@ -257,7 +269,7 @@ class Worker:
     def _set_up(self, lane: int) -> None:
         """The machine as the lane begins, in memory that no other lane has used."""
         machine, job, state = self._machine, self._job, self._state
-        self._memory.restore(job.snapshot.memory)
+        self._restore(job.snapshot.memory)
         state.load(job.snapshot.state)
         state.set(layout.PC, state.pc)
         for array, first, step, offset in job.registers:
@@ -277,6 +289,27 @@ class Worker:
         self._set_up(lane)
         return self._machine
 
+    def past_startup(self, job: Job, most: int) -> MachineSnapshot:
+        """Where lanes part: before the program sees input, and `most` instructions after it begins."""
+        machine, process = self._machine, self._machine._process
+        self.begin(job, set(), 0, True)
+        self._set_up(0)
+        machine._process, counted = Startup(process), self.counters[COUNTED]
+        try:
+            outcome = machine._run_to(job.snapshot.retired + min(most, LONGEST))
+        finally:
+            machine._process, self.counters[COUNTED] = process, counted
+        state, retired, stop = self._state, self._engine.retired, outcome["stop"]
+        if stop not in (Stop.SYSCALL, Stop.BUDGET):
+            return job.snapshot
+        if stop is Stop.SYSCALL:  # the call is still to be made
+            state.pc -= 4
+            retired -= 1
+        current = process.current().snapshot()
+        return replace(
+            job.snapshot, state=state.save(), memory=self._memory.snapshot(), process=current, retired=retired
+        )
+
     def run_kept(self, lane: int) -> None:
         """Go on with a lane; in a pass, fresh ones come first."""
         job, machine, memory = self._job, self._machine, self._memory
@@ -284,7 +317,7 @@ class Worker:
             self._run_again(lane)
             return
         kept = job.kept.pop(lane)
-        memory.restore(job.snapshot.memory)
+        self._restore(kept.under)
         memory.put_changes(kept.changes)
         self._state.load(kept.state)
         self._engine.retired = self._reported = kept.retired
@@ -334,7 +367,8 @@ class Worker:
                 out.streams[name][lane] = machine._process.captured(number)
         if stop in GOES_ON:
             process = None if machine._process is None else machine._process.saved()
-            job.kept[lane] = Kept(self._state.save(), self._memory.take_changes(), process, retired)
+            changes = self._memory.take_changes()
+            job.kept[lane] = Kept(self._state.save(), changes, self._under, process, retired)
         else:
             self.counters[FINISHED] += 1
             self.counters[BY_CODE + stop.code] += 1

@@ -325,7 +325,7 @@ class CudaLanes(Lanes):
         changes = memory.take_changes()
         state = left.words[: layout.EXIT_OFFSET // 8].tobytes(), pc
         arrived = int(left.words[layout.REASON // 8]) == Reason.CODE
-        job.kept[lane] = Kept(state, changes, process, retired, spent, arrived=arrived)
+        job.kept[lane] = Kept(state, changes, job.snapshot.memory, process, retired, spent, arrived=arrived)
 
     def _progress(self, running: bool, seconds: float) -> Progress:
         on_cpu = super()._progress(running, seconds)
