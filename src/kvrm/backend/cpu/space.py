@@ -22,7 +22,6 @@ from kvrm.linux.resident.layout import (
     SOME_FIXED,
     SOME_HOLE,
     SOME_MAPPED,
-    SOME_OTHER,
 )
 from kvrm.memory.pages import PAGE, PAGE_SHIFT
 from kvrm.memory.table import R_BIT, VA_BITS, W_BIT, X_BIT
@@ -159,7 +158,10 @@ def _transfer(t: Array, address: int, size: int, data: int, kind: int) -> int:
 
 
 def examine(t: Array, start: int, end: int) -> int:
-    """What the pages of a range are: SOME_... of `kvrm.linux.resident.layout`; -1 if CHANGED may overflow."""
+    """What the pages of a range are: SOME_... of `kvrm.linux.resident.layout`; -1 if CHANGED may overflow.
+
+    Never SOME_OTHER: whatever a page shows, it can be removed, for `reset` puts it back.
+    """
     first = start >> PAGE_SHIFT
     last = end >> PAGE_SHIFT
     count = last - first
@@ -174,15 +176,11 @@ def examine(t: Array, start: int, end: int) -> int:
 
 def _kinds(t: Array, origin: int) -> int:
     shown = origin & ADDRESS
-    plain = shown == 0 or shown == t[Field.ZEROS]
-    of_file = origin & OF_FILE
     found = SOME_MAPPED if origin & MAPPED else SOME_HOLE
-    if of_file:
+    if origin & OF_FILE:
         found |= SOME_FILE
-        if plain:
+        if shown == t[Field.ZEROS]:
             found |= SOME_BEYOND
-    elif not plain:
-        found |= SOME_OTHER
     if origin & X_BIT:
         found |= SOME_CODE
     if not origin & W_BIT:
