@@ -206,9 +206,10 @@ class Worker:
                 if verdict is not Verdict.PAUSE:
                     return
             elif verdict is Verdict.HOST or not self._serve():
+                # first, for what it has written lies after the output of the lanes before it
+                self._finish(int(numbers[at]))
                 self._take_output(numbers[taken:at], written[taken:at])
                 taken = at + 1
-                self._finish(int(numbers[at]))
                 table[Field.NEXT], table[Field.PHASE] = at + 1, Phase.FRESH
 
     def _run_native(self) -> Verdict:
