@@ -15,8 +15,8 @@ from linux_tools import AT_FDCWD, BUFFER, CREAT, DIRECTORY, NOFOLLOW, PATH, RDON
 
 MADE_ON_DEMAND = (
     "/proc/version /proc/self/status /proc/self/comm /proc/self/auxv /proc/self/limits "
-    "/proc/self/personality /proc/self/coredump_filter /proc/self/ns/uts /proc/self/fdinfo/0 /proc/self/pagemap /proc/self/mem "
-    "/sys/devices/system/cpu/online /dev/zero /etc/passwd"
+    "/proc/self/personality /proc/self/coredump_filter /proc/self/ns/uts /proc/self/fdinfo/0 "
+    "/proc/self/pagemap /proc/self/mem /sys/devices/system/cpu/online /dev/zero /etc/passwd"
 ).split()
 
 
