@@ -221,8 +221,8 @@ _BUSY = Busy()
 _LOAD = os.getloadavg()[0]
 
 
-def write_results(name: str, results: dict[str, Any]) -> Path:
-    """Write results to `bench/results/NAME-TIME.json`, with the machine, the commit and the command."""
+def write_results(name: str, results: dict[str, Any], path: Path | None = None) -> Path:
+    """Write results to `bench/results/NAME-TIME.json` or `path`, with machine, commit and command."""
     others = _BUSY.others()
     if others > BUSY:
         note(f"not an idle machine: others kept {others:.1f} cores busy, wall seconds are too long")
@@ -240,8 +240,8 @@ def write_results(name: str, results: dict[str, Any]) -> Path:
         },
         **results,
     }
-    path = REPOSITORY / "bench/results" / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.parent.mkdir(exist_ok=True)
+    path = path or REPOSITORY / "bench/results" / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_on_one_line(json.dumps(record, indent=1, default=asdict)) + "\n")
     return path
 
@@ -252,6 +252,8 @@ def _on_one_line(text: str) -> str:
 
 
 def _git(*arguments: str) -> str:
+    if not shutil.which("git"):
+        return ""
     done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 

@@ -17,6 +17,7 @@ from kvrm.binary.alone import are_alone
 from kvrm.binary.labels import LABELS, NUMBER, OUTPUTS
 from kvrm.binary.proposals import Code, Scores
 from kvrm.binary.replacement import NATIVE
+from patience import SECONDS
 from places import GUESTS, SUPPORT
 
 PROGRAMS = {"hello": [], "primes": ["1000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
@@ -165,7 +166,7 @@ def test_a_program_is_tested_once(pattern_guest: Path) -> None:
 
 def cli(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300, **more)
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=SECONDS, **more)
 
 
 def test_symbols(pattern_guest: Path, tmp_path: Path) -> None:

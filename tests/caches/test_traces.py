@@ -13,9 +13,11 @@ import pytest
 
 import kvrm
 from access_traces import PROGRAMS, STDIN, bare, recorded
+from kvrm.caches import pages
 from kvrm.caches.traces import Recording, Trace
 from kvrm.engine.interpreter.recorder import CHUNK, Accesses
 from kvrm.errors import UsageError
+from patience import SECONDS
 from places import GUESTS
 
 
@@ -24,7 +26,7 @@ def traced(program: str, count: int) -> list[tuple[int, int, int, int, bool]]:
     command = [sys.executable, "-m", "kvrm", "run", "--max-instructions", str(count), GUESTS / program]
     env = os.environ | {"KVRM_TRACE": "insn,mem"}
     command += PROGRAMS[program]
-    done = subprocess.run(command, capture_output=True, text=True, input=STDIN, env=env, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, input=STDIN, env=env, timeout=SECONDS)
     found, retired, pc = [], 0, 0
     for line in done.stderr.splitlines():
         if access := re.match(r"    (read|write) (0x\w+) (\d+) ", line):
@@ -106,3 +108,25 @@ def test_files_of_traces(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(UsageError, match="no trace"):
         Trace.load(path)
+
+
+def data_memory(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kvrm", "data", "memory", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
+
+
+def test_data_from_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "primes.npz"
+    done = data_memory("--out", path, "--skip", 1000, GUESTS / "primes", "3000")
+    assert done.returncode == 0, done.stderr
+    trace = Trace.load(path)
+    assert trace.sha256 in done.stdout and f"{len(trace):,} accesses" in done.stdout
+    done = data_memory("--pages", GUESTS / "primes", "3000")
+    assert done.returncode == 0 and "page misses" in done.stdout, done.stderr
+
+
+def test_page_misses_are_counted() -> None:
+    machine = kvrm.Machine(GUESTS / "primes", args=["3000"])
+    found = pages.page_misses(machine)
+    assert found.count > 3 and 0 < found.resolving < found.seconds and 0 < found.each < 1e-3
+    assert "resolve" not in vars(machine._memory)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from linux_tools import Elf
+from patience import SECONDS
 from places import GUESTS
 
 
@@ -23,7 +24,7 @@ def kvrm(*arguments: str | Path, stdin: bytes = b"", **more: str) -> subprocess.
         input=stdin,
         capture_output=True,
         env=os.environ | more,
-        timeout=300,
+        timeout=SECONDS,
     )
 
 
@@ -326,7 +327,7 @@ def test_a_truncated_program_is_one_line(examples: Path, tmp_path: Path) -> None
 
 def test_a_closed_pipe_ends_quietly(examples: Path) -> None:
     line = f"'{sys.executable}' -m kvrm disasm '{examples / 'sha256'}' | head -n 1"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, timeout=60)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, timeout=SECONDS)
     assert done.stderr == b""
 
 

@@ -19,9 +19,9 @@ import typer
 
 from kvrm.cli.commands import app
 from pages import PAGES, REPOSITORY, blocks, with_blocks
+from patience import SECONDS
 
 PLACEHOLDER = re.compile(r"\b(PROGRAM|DIR|FILE)\b|target cuda|kvrm (data|train|evaluate) ")
-SECONDS = 120
 
 
 @pytest.fixture

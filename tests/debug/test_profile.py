@@ -19,6 +19,7 @@ from kvrm.engine.translator.compile import compile_region
 from kvrm.engine.translator.engine import SHORTEST_SLICE
 from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
+from patience import SECONDS
 
 ADD, SUB, LOOP, SVC, RET = 0x91000400, 0xD1000421, 0xB5FFFFC1, 0xD4000001, 0xD65F03C0
 """add x0, x0, #1; sub x1, x1, #1; cbnz x1, .-8; svc #0; ret"""
@@ -42,7 +43,7 @@ def translated(*words: int) -> kvrm.Machine:
     """A machine in an endless loop that has been translated meanwhile."""
     m = machine("tiered", *words)
     m.x[1] = 1 << 60
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + SECONDS
     while not m.profile.tiers["translated"].instructions:
         assert time.monotonic() < deadline
         m.run(max_instructions=1_000_000)
@@ -195,7 +196,7 @@ def test_dumps_of_a_region_say_which(
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "kvrm", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=300)
+    return subprocess.run(line, capture_output=True, text=True, timeout=SECONDS)
 
 
 def test_kvrm_profile(examples: Path, tmp_path: Path) -> None:

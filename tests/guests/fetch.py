@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,12 @@ PACKAGES = {
     "libklibc": "2.0.12-1",
 }
 """What the tests run: package name to the version preferred; where that is gone, the current one is taken."""
+LIBRARIES = {
+    "liblua5.4-dev": "5.4.4-3+deb12u1",
+    "libsqlite3-dev": "3.40.1-2+deb12u2",
+    "zlib1g-dev": "1:1.2.13.dfsg-1",
+}
+"""What `bench/run_lanes.py` links statically."""
 
 SECONDS = 600
 """Longest time that one command of a private apt may take."""
@@ -52,14 +58,23 @@ def guests() -> Path:
 
     Raises `Unavailable` where apt or the network is missing.
     """
-    names = "-".join(sorted(PACKAGES))
-    home = platformdirs.user_cache_path("kvrm", ensure_exists=True) / "test-guests"
+    return _fetched("test-guests", PACKAGES)
+
+
+def libraries() -> Path:
+    """Return such a directory with static libraries and their headers. Raises `Unavailable`."""
+    return _fetched("bench-libraries", LIBRARIES)
+
+
+def _fetched(place: str, packages: Mapping[str, str]) -> Path:
+    names = "-".join(sorted(packages))
+    home = platformdirs.user_cache_path("kvrm", ensure_exists=True) / place
     root = home / "root"
     stamp = home / "packages.txt"
     home.mkdir(exist_ok=True)
     with _locked(home / "lock"):
         if not stamp.exists() or stamp.read_text() != names:
-            _fetch(home / "apt", root)
+            _fetch(home / "apt", root, packages)
             stamp.write_text(names)
     return root
 
@@ -81,12 +96,12 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(apt: Path, root: Path) -> None:
+def _fetch(apt: Path, root: Path, packages: Mapping[str, str]) -> None:
     prepare_apt(apt, _ARM64)
     shutil.rmtree(root, ignore_errors=True)
     # A broken extra source does not matter while the packages are found.
     run_apt(apt, "apt-get", "update", check=False)
-    for name, version in PACKAGES.items():
+    for name, version in packages.items():
         if run_apt(apt, "apt-get", "download", f"{name}={version}", check=False):
             run_apt(apt, "apt-get", "download", name)
     root.mkdir()

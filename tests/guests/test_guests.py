@@ -12,6 +12,7 @@ import kvrm
 from guests import inputs
 from guests.commands import COMMANDS, Command
 from guests.fetch import program
+from patience import SECONDS
 
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -58,7 +59,7 @@ def test_like_qemu(
         cwd=work,
         env=ENVIRONMENT,
         capture_output=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     shutil.rmtree(work)
     inputs.create(work)  # QEMU's guest may have written

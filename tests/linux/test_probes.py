@@ -18,6 +18,7 @@ import pytest
 
 import cross
 import kvrm
+from patience import SECONDS
 
 SOURCES = Path(__file__).with_name("probes")
 WRITABLE = (
@@ -77,7 +78,7 @@ def test_as_on_linux(name: str, writable: bool, tmp_path: Path, monkeypatch: pyt
         cwd=here,
         input=b"",
         stdout=subprocess.PIPE,
-        timeout=100,
+        timeout=SECONDS,
         start_new_session=True,
         umask=0o022,
     )

@@ -10,6 +10,7 @@ import pytest
 
 import cross
 import kvrm
+from patience import SECONDS
 from places import SUPPORT
 
 
@@ -41,7 +42,7 @@ def test_like_qemu(kind: str, tree: Path, tmp_path: Path, qemu: str, monkeypatch
         [qemu, "-E", "A=1", program, "argument"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=SECONDS,
         start_new_session=True,
         umask=0o022,
     )

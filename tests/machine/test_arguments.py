@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kvrm
+from patience import SECONDS
 
 LOOP = bytes.fromhex("00040091ffffff17")  # add x0, x0, #1; b .-4
 TOP = 1 << 39
@@ -220,4 +221,4 @@ def test_timeouts(timeout: Any) -> None:
     m = machine()
     m.start(max_instructions=10)
     refused(lambda: m.wait(timeout))
-    assert m.wait(60).retired == 10
+    assert m.wait(SECONDS).retired == 10

@@ -10,6 +10,7 @@ import pytest
 
 import kvrm
 from linux_tools import Elf
+from patience import SECONDS
 from translating import assemble, needs_assembler
 
 # ppoll(NULL, 0, NULL, NULL, 0)
@@ -46,7 +47,7 @@ def test_an_ended_program_stays_ended(text: str, stop: kvrm.Stop) -> None:
     results = lanes.run(max_instructions=100)
     assert results.stops == {stop: 3} and not results.retired.any()
     m.start(max_instructions=100)
-    assert m.wait(60).stop is stop
+    assert m.wait(SECONDS).stop is stop
 
 
 @needs_assembler

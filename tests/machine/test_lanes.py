@@ -28,6 +28,7 @@ from lane_tools import (
     mixture,
     one_by_one,
 )
+from patience import SECONDS
 from places import SUPPORT
 
 BUDGET = 2000
@@ -259,7 +260,7 @@ class TestMachineWithLanes:
         assert m.run().registers["x0"].tolist() == [3, 6, 9, 12], "they have stopped"
         m.lanes.reset()
         m.start()
-        assert m.wait(60).registers["x0"].tolist() == [5, 10, 15, 20]
+        assert m.wait(SECONDS).registers["x0"].tolist() == [5, 10, 15, 20]
         assert not m.is_running() and m.poll().finished == 4
 
     def test_results_as_text(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 import kvrm
 from kvrm import Stop
 from kvrm.machine.lanes import Lanes
+from patience import SECONDS
 
 CODE, DATA, FAR = 0x1_0000, 0x2_0000, 0x7000_0000
 # 1: add x0, x0, x1; str x0, [x2]; subs x3, x3, #1; b.ne 1b; brk #1
@@ -164,6 +165,6 @@ def test_cancelling_while_they_are_run_again_loses_nothing() -> None:
     lanes.breakpoints.clear()
     lanes.start()
     lanes.cancel()
-    lanes.wait(60)
+    lanes.wait(SECONDS)
     results = lanes.run()
     assert results.stops == {Stop.BRK: 2} and (results.retired == first.retired).all()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import kvrm
+from patience import SECONDS
 from places import GUESTS
 
 HELLO = GUESTS / "hello"
@@ -245,7 +246,7 @@ for action in (lambda: m.read_memory(0, 1 << 38), kvrm.Machine):
 def survives(program: str) -> str:
     """What a program prints that must end as usual."""
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
     assert not done.returncode, done.stderr
     return done.stdout
 
@@ -274,7 +275,7 @@ for engine in ("tiered", "interpreter", "translator", "reference"):
         assert m.run(max_instructions=10).stop is kvrm.Stop.BUDGET
         assert lanes.run(max_instructions=10).stops == {kvrm.Stop.BUDGET: 2}
         m.start(max_instructions=10)
-        assert m.wait(60).stop is kvrm.Stop.BUDGET
+        assert m.wait(SECONDS).stop is kvrm.Stop.BUDGET
 print("alive")
 """
 

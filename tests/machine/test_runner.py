@@ -15,6 +15,7 @@ from kvrm import Stop
 from kvrm.machine.lanes import Lanes
 from kvrm.machine.result import Progress
 from lane_tools import DATA, Do, endless, endless_lanes, facts, machine
+from patience import SECONDS
 from places import SUPPORT
 
 Runs = kvrm.Machine | Lanes
@@ -22,7 +23,7 @@ both = pytest.mark.parametrize("make", [endless, endless_lanes])
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, "it takes too long"
         time.sleep(0.001)
@@ -40,7 +41,7 @@ def test_runs_until_cancelled_and_then_goes_on(make: Callable[[], Runs]) -> None
     with pytest.raises(TimeoutError):
         m.wait(0.01)
     m.cancel()
-    result = m.wait(60)
+    result = m.wait(SECONDS)
     assert not m.is_running()
     total = int(result.retired if isinstance(m, kvrm.Machine) else result.retired.sum())
     assert m.poll().retired == total >= seen.retired
@@ -91,7 +92,7 @@ def test_errors_reach_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kvrm.Machine, "_run_to", lambda *_, **__: 1 // 0)
         m.start()
         with pytest.raises(ZeroDivisionError):
-            m.wait(60)
+            m.wait(SECONDS)
         assert not m.is_running()
         with pytest.raises(ZeroDivisionError):
             m.run()
@@ -106,7 +107,7 @@ def test_batches_of_one_machine() -> None:
     assert m.run(max_batches=0).retired == 0
     assert m.run(max_batches=2).retired == 20_000_000
     m.start(max_batches=4, instructions_per_batch=10_000_000)
-    assert m.wait(60).retired == 40_000_000
+    assert m.wait(SECONDS).retired == 40_000_000
 
 
 def test_a_breakpoint_where_a_batch_ends() -> None:
@@ -156,7 +157,7 @@ def test_cancelling_changes_no_result() -> None:
 def test_python_ends_while_lanes_run() -> None:
     code = "import lane_tools; m = lane_tools.endless(); m.start(); lane_tools.endless_lanes().start()"
     command, here = [sys.executable, "-c", f"{code}; print(1)"], SUPPORT
-    done = subprocess.run(command, cwd=here, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=here, capture_output=True, check=False, timeout=SECONDS)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"1\n", b"")
 
 

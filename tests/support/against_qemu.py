@@ -18,7 +18,7 @@ from oracle.case import Kind, Outcome, differences
 from oracle.qemu import QemuOracle
 
 SEED = int(os.environ.get("KVRM_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
-CASES = int(os.environ.get("KVRM_TEST_CASES", 100))
+CASES = int(os.environ.get("KVRM_TEST_CASES", 30))
 NOP = 0xD503201F
 CPU = "max,pauth=off"
 """The processor that QEMU plays: everything that KVRM has, and pointer authentication disabled as there."""

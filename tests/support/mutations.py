@@ -127,7 +127,7 @@ def found(m: Mutation) -> tuple[int, int]:
         if m.right not in text:
             raise SystemExit(f"{m.file} has no {m.right!r}")
         file.write_text(text.replace(m.right, m.wrong, 1))
-        test = f"{REPOSITORY}/tests/isa/test_differential.py::test_definition[{m.key}-reference]"
+        test = f"{REPOSITORY}/tests/isa/test_differential.py::test_definition[{m.key}]"
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
             env=CASES | os.environ | {"PYTHONPATH": f"{directory}/src", "KVRM_CACHE": f"{directory}/cache"},

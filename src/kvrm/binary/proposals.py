@@ -5,8 +5,9 @@ What a policy says is a proposal; the execution check decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +28,15 @@ class Code:
 
 
 Scores = npt.NDArray[np.float32]
-Policy = Callable[[Code], Scores]
-"""Numbers from 0 to 1 of shape (functions, OUTPUTS), NONE last."""
+
+
+class Policy(Protocol):
+    """Says how sure it is that a function is each of the known ones, or another."""
+
+    def __call__(self, code: Code, /) -> Scores:
+        """Numbers from 0 to 1 of shape (functions, OUTPUTS), NONE last."""
+
+
 PROPOSED = 0.02
 """A label of which a policy is at least this sure is a proposal."""
 

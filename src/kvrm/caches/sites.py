@@ -7,9 +7,9 @@ prefetched.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -178,8 +178,11 @@ class Questions:
         return len(self.words)
 
 
-Policy = Callable[[Questions], npt.NDArray[np.integer]]
-"""The index in CONFIGS of each of n sites."""
+class Policy(Protocol):
+    """Says what an engine should do for each of n sites."""
+
+    def __call__(self, questions: Questions, /) -> npt.NDArray[np.integer]:
+        """The index in CONFIGS of each site."""
 
 
 def questions_of(history: Array, sites: Array, words: npt.NDArray[np.uint32]) -> Questions:

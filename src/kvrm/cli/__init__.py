@@ -9,6 +9,7 @@ from typing import Any
 
 from kvrm.cli.exits import Exit
 from kvrm.cli.standard import closed_streams
+from kvrm.errors import missing_part
 
 
 def main() -> None:
@@ -35,8 +36,9 @@ def main() -> None:
         code = Exit.BROKEN_PIPE
         sys.stdout = None  # nothing to flush it into
     except Exception as error:
-        code = _code(error)
-        _complain(_text(error))
+        told = missing_part(error) or error
+        code = _code(told)
+        _complain(_text(told))
     sys.exit(code)
 
 

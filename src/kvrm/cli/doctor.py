@@ -47,6 +47,7 @@ def findings() -> Iterator[Finding]:
     yield Finding("CPU", f"{os.cpu_count()} cores, {_llvm()}")
     yield Finding("memory", _memory())
     yield Finding("GPU", *_gpu())
+    yield Finding("networks", *_networks())
     yield Finding("cache", f"{cache.root()}, {_size(cache.root()) / MIB:,.1f} MiB (KVRM_CACHE moves it)")
     yield Finding("QEMU", *_program(["qemu-aarch64", "qemu-aarch64-static"], "tests that compare with it"))
     yield Finding("compiler", *_program(["aarch64-linux-gnu-gcc"], "tests that build guests"))
@@ -84,6 +85,18 @@ def _gpu() -> tuple[str | None, str]:
     except DeviceError as error:
         return None, f"target cuda: {error}"
     return f"{gpu.name}, {gpu.compiler}, {gpu.free_bytes / MIB:,.0f} MiB free", ""
+
+
+def _networks() -> tuple[str | None, str]:
+    """The weights that ship, or what to do for them."""
+    purpose = (
+        f"policies that are networks, `kvrm train`, `evaluate` and `prove`: {kvrm.errors.INSTALL_NETWORKS}"
+    )
+    try:
+        from kvrm.neural.weights import SHIPPED
+    except ModuleNotFoundError:
+        return None, purpose
+    return ", ".join(sorted(path.stem for path in SHIPPED.glob("*.npy"))) or None, purpose
 
 
 def _program(names: list[str], purpose: str) -> tuple[str | None, str]:

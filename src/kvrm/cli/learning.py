@@ -122,8 +122,8 @@ def data_memory(
     max_instructions: Budget = None,
 ) -> int:
     """Run a program and write its memory accesses."""
-    from kvrm.cli.memory import record, show_page_misses
     from kvrm.cli.run import Options
+    from kvrm.cli.traces import record, show_page_misses
 
     options = Options(root=root, max_instructions=max_instructions)
     if pages:
@@ -158,11 +158,10 @@ def evaluate_memory(
 ) -> int:
     """On traces of programs that were held out."""
     from kvrm.cli import memory
-    from kvrm.neural.weights import SHIPPED
 
     if aba is not None:
-        return memory.evaluate_learning(traces, weights or SHIPPED, aba)
-    return memory.evaluate_memory(traces, weights or SHIPPED, json, plots)
+        return memory.evaluate_learning(traces, weights, aba)
+    return memory.evaluate_memory(traces, weights, json, plots)
 
 
 # -- patterns ------------------------------------------------------------------------------------------------

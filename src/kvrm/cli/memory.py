@@ -1,4 +1,4 @@
-"""`kvrm data memory`, `kvrm train memory` and `kvrm evaluate memory`."""
+"""`kvrm train memory`, `kvrm evaluate memory` and `kvrm run --learn memory`."""
 
 from __future__ import annotations
 
@@ -14,53 +14,24 @@ from rich.console import Console
 from rich.table import Table as Columns
 
 import kvrm
-from kvrm.caches.pages import page_misses
 from kvrm.caches.rewards import TRAINED, Examples, examples_in
-from kvrm.caches.traces import Recording, Trace, traces_in
+from kvrm.caches.traces import Trace, traces_in
 from kvrm.cli import charts
 from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
-from kvrm.cli.run import Options, chosen_policies, make_machine, run_program
+from kvrm.cli.run import Options, chosen_policies, run_program
 from kvrm.neural.memory import network
 from kvrm.neural.memory.evaluation import PERFECT, Row, Summary, evaluate, kind_of, summaries, verdict
 from kvrm.neural.memory.online import LEARNERS, Learning, forgetting, replay
 from kvrm.neural.memory.training import share_of_best, train
-from kvrm.neural.weights import Floats, hash_of, load
+from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 
 STEPS = 150
 """Of training."""
 TRACES = Path("traces")
 ABA_SEGMENTS = 6
 """Of each trace in `kvrm evaluate memory --aba`."""
-
-
-def record(program: Path, arguments: Sequence[str], options: Options, out: Path, skip: int) -> int:
-    """Run a program, write its memory accesses to `out`, and say what its page misses cost."""
-    recording = Recording(skip)
-    result = _run(program, arguments, options, recording)
-    trace = recording.trace()
-    trace.save(out)
-    print(f"{out}: {len(trace):,} accesses of {len(trace.pc):,} sites, SHA-256 {trace.sha256}")
-    print(f"{result.retired:,} instructions retired, {skip:,} of them before the first access kept")
-    return Exit.OK
-
-
-def _run(program: Path, arguments: Sequence[str], options: Options, recording: Recording) -> kvrm.Result:
-    with open(0, "rb", buffering=0, closefd=False) as stdin:
-        machine = make_machine(program, arguments, options, {"memory": recording}, stdin=stdin)
-        return machine.run(max_instructions=options.max_instructions)
-
-
-def show_page_misses(program: Path, arguments: Sequence[str], options: Options) -> int:
-    """Run a program on the usual engine and say what part of its time goes to page misses."""
-    with open(0, "rb", buffering=0, closefd=False) as stdin:
-        machine = make_machine(program, arguments, options, stdin=stdin)
-        found = page_misses(machine, options.max_instructions)
-    print(f"{found.count:,} page misses, {found.following:,} of them after a page that missed too")
-    print(f"serving them took {found.resolving:.4f} s of {found.seconds:.3f} s")
-    print(f"at {1e6 * found.each:.1f} us each, with leaving and coming back, {found.share:.2%} of the time")
-    return Exit.OK
 
 
 # -- training ----------------------------------------------------------------------------------------------
@@ -159,7 +130,7 @@ def replay_memory(log: Path, directory: Path) -> int:
     return Exit.OK
 
 
-def evaluate_learning(traces: Path | None, directory: Path, names: str) -> int:
+def evaluate_learning(traces: Path | None, directory: Path | None, names: str) -> int:
     """Learn from one trace, another, and the first again: what is learned, and what is forgotten."""
     where, (a, _, b) = traces or TRACES, names.partition(",")
     if not a or not b:
@@ -168,7 +139,7 @@ def evaluate_learning(traces: Path | None, directory: Path, names: str) -> int:
     table = Columns(box=None, pad_edge=False)
     for title in ("trace", *LEARNERS):
         table.add_column(title, justify="left" if title == "trace" else "right")
-    flat = load(network.NAME, network.COUNT, directory)
+    flat = load(network.NAME, network.COUNT, directory or SHIPPED)
     for name, shares in forgetting(first, second, flat, ABA_SEGMENTS):
         table.add_row(name, *(f"{shares[learner]:.1%}" for learner in LEARNERS))
     Console(highlight=False).print(table)
@@ -181,10 +152,13 @@ TITLES = ("policy", "accuracy", "coverage", "in time", "misses gone", "gain", "w
 MORE = ("asked", "us each", "bytes")
 
 
-def evaluate_memory(traces: Path | None, directory: Path, json_file: Path | None, plots: Path | None) -> int:
+def evaluate_memory(
+    traces: Path | None, directory: Path | None, json_file: Path | None, plots: Path | None
+) -> int:
     """Every policy on each trace, and over quiet, regular and irregular ones; what the network adds."""
     console = Console(highlight=False)
-    found = evaluate(traces_in(traces or TRACES), directory, lambda name: console.print(f"running {name}"))
+    loaded = traces_in(traces or TRACES)
+    found = evaluate(loaded, directory or SHIPPED, lambda name: console.print(f"running {name}"))
     kinds = {name: kind_of(rows) for name, rows in found.items()}
     for name, rows in found.items():
         before = rows[0].before

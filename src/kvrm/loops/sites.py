@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kvrm.engine.interpreter.slots import CLASS
 from kvrm.loops import plan
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kvrm.engine.interpreter.engine import Interpreter
 
 Body = tuple[int, ...]
-Policy = Callable[[Sequence[Body]], Sequence[Structure | None]]
-"""What each of some loop bodies does, a structure or None; a function of the words alone."""
 
 ENOUGH = 24
 """Proposals after which a policy is judged."""
@@ -34,6 +32,13 @@ HOT = 2
 """Samples in a loop after which it is decided what it is: by then it has cost what that costs."""
 REARM = 64
 """Samples after which sites that did not pay may try again."""
+
+
+class Policy(Protocol):
+    """Says what each of some loop bodies does; a function of the words alone."""
+
+    def __call__(self, bodies: Sequence[Body], /) -> Sequence[Structure | None]:
+        """A structure for each body, or None where nothing is proposed."""
 
 
 class Proposer:

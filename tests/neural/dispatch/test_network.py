@@ -24,6 +24,7 @@ from kvrm.neural.dispatch import baseline, device, evaluation, network, proof, t
 from kvrm.neural.dispatch.host import HostNetwork
 from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 from kvrm.staging import native
+from patience import SECONDS
 from ptx_tools import assemble
 
 WORDS = words_of(np.arange(CELLS, dtype=np.uint32))
@@ -42,7 +43,7 @@ def proved(flat: Floats) -> proof.Certificate:
 
 def cli(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=SECONDS)
 
 
 # -- shape and arithmetic ----------------------------------------------------------------------------------

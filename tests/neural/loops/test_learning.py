@@ -20,6 +20,7 @@ from kvrm.neural.loops.training import gradient_of, names_registers, rename
 from kvrm.neural.weights import SHIPPED, hash_of, load
 from loop_cases import COPY, FILL, LENGTH, MEMCPY, MEMSET, SIEVE, SUM, TIGHT
 from loop_tools import encode
+from patience import SECONDS
 from places import GUESTS
 
 CHECKED = (
@@ -137,7 +138,7 @@ def test_addresses_are_masked() -> None:
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "kvrm", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=300)
+    return subprocess.run(line, capture_output=True, text=True, timeout=SECONDS)
 
 
 def test_commands(tmp_path: Path) -> None:

@@ -12,19 +12,21 @@ import numpy as np
 import pytest
 
 import kvrm
-from kvrm.caches import pages
 from kvrm.caches.rewards import PAGES, Examples, examples_of
 from kvrm.caches.sites import CONFIGS, Config, Kind, Questions
 from kvrm.caches.traces import Trace
 from kvrm.errors import UsageError
 from kvrm.neural.memory import evaluation, network, online, training
 from kvrm.neural.weights import SHIPPED, hash_of, load
+from patience import SECONDS
 from places import GUESTS
 
 
 def cli(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kvrm", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, input=stdin, env=os.environ, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, text=True, input=stdin, env=os.environ, timeout=SECONDS
+    )
 
 
 def questions(n: int, seed: int = 0) -> Questions:
@@ -197,23 +199,6 @@ def test_commands(trace_directory: Path, tmp_path: Path) -> None:
         "evaluate", "memory", "--traces", trace_directory, "--weights", tmp_path, "--aba", "streams,backwards"
     )
     assert done.returncode == 0 and "A again" in done.stdout, done.stderr
-
-
-def test_data_from_the_command_line(tmp_path: Path) -> None:
-    path = tmp_path / "primes.npz"
-    done = cli("data", "memory", "--out", path, "--skip", 1000, GUESTS / "primes", "3000")
-    assert done.returncode == 0, done.stderr
-    trace = Trace.load(path)
-    assert trace.sha256 in done.stdout and f"{len(trace):,} accesses" in done.stdout
-    done = cli("data", "memory", "--pages", GUESTS / "primes", "3000")
-    assert done.returncode == 0 and "page misses" in done.stdout, done.stderr
-
-
-def test_page_misses_are_counted() -> None:
-    machine = kvrm.Machine(GUESTS / "primes", args=["3000"])
-    found = pages.page_misses(machine)
-    assert found.count > 3 and 0 < found.resolving < found.seconds and 0 < found.each < 1e-3
-    assert "resolve" not in vars(machine._memory)
 
 
 @pytest.mark.parametrize(

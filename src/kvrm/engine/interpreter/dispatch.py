@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,12 @@ from kvrm.isa.execution import Classes, Words, execution_of
 from kvrm.isa.features import allocates
 from kvrm.memory import PAGE, GuestFault, Memory, untagged
 
-Policy = Callable[[Words], Classes]
-"""The execution class of each of n words; a function of the word alone."""
+
+class Policy(Protocol):
+    """Says the execution class of each of n words; a function of the word alone."""
+
+    def __call__(self, words: Words, /) -> Classes:
+        """Classes below 7, of the shape of `words`."""
 
 
 def classes_of(policy: Policy, words: Words) -> Classes:

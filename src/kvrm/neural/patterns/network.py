@@ -24,7 +24,7 @@ from kvrm.binary.proposals import Policy
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import definitions
 from kvrm.neural.activations import softmax
-from kvrm.neural.weights import SHIPPED, Floats, load
+from kvrm.neural.weights import SHIPPED, Floats, load, path_of
 
 NAME = "patterns-508k"
 LONGEST = 160
@@ -213,7 +213,7 @@ def random_policy(seed: int = 0) -> Policy:
 
 def vocabulary_of(directory: Path, name: str = NAME) -> list[str]:
     """The definitions that have a row of their own, from the manifest of the weights. Raises UsageError."""
-    path = directory / f"{name}.json"
+    path = path_of(f"{name}.json", directory)
     try:
         keys = json.loads(path.read_text())["vocabulary"]
     except OSError as error:

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.errors import UsageError
+from kvrm.errors import INSTALL_NETWORKS, UsageError
 
 Floats = npt.NDArray[np.float32]
 SHIPPED = Path(__file__).parent
 
 
 def load(name: str, count: int, directory: Path = SHIPPED) -> Floats:
-    """The `count` parameters of a network. Raises UsageError for a file that has something else."""
-    path = directory / f"{name}.npy"
+    """The `count` parameters of a network. Raises UsageError for no file, and for one with something else."""
+    path = path_of(f"{name}.npy", directory)
     try:
         flat: Floats = np.load(path, allow_pickle=False)
     except OSError as error:
@@ -30,6 +30,14 @@ def load(name: str, count: int, directory: Path = SHIPPED) -> Floats:
     if not np.isfinite(flat).all():
         raise UsageError(f"{path}: not all of its numbers are finite")
     return flat
+
+
+def path_of(name: str, directory: Path) -> Path:
+    """A file of weights, or the manifest beside them. Raises UsageError where what ships is not installed."""
+    path = directory / name
+    if directory == SHIPPED and not path.exists():
+        raise UsageError(f"weights are not installed, there is no {name}: {INSTALL_NETWORKS}")
+    return path
 
 
 def hash_of(flat: npt.NDArray[np.generic]) -> str:
