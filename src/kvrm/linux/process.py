@@ -48,6 +48,7 @@ from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.snapshot import Snapshot
+    from kvrm.linux.storing import StoredProcess
 
 PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
@@ -131,14 +132,14 @@ class Process:
             encoded("env", key) + b"=" + encoded("env", value) for key, value in (env or {}).items()
         ]
         self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
+        self.program_path: bytes = self._program.path
+        """Absolute path of the program, as /proc/self/exe shows it."""
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
-        streams = [
-            input_stream(stdin),
-            output_stream(stdout, 1),
-            output_stream(stderr, 2),
-        ]
+        self.shown: Final = self.files.shown
+        self.streams: Final = [input_stream(stdin), output_stream(stdout, 1), output_stream(stderr, 2)]
+        """Standard input, output and error as they were given; None: closed."""
         self.descriptors = {
-            number: Descriptor(stream) for number, stream in enumerate(streams) if stream is not None
+            number: Descriptor(stream) for number, stream in enumerate(self.streams) if stream is not None
         }
         self.features = features
         topics, start = trace_switch()
@@ -282,11 +283,6 @@ class Process:
         """What went to standard output (1) or error (2) and was not given a stream; else b""."""
         return bytes(self.stdout if number == 1 else self.stderr)
 
-    @property
-    def program_path(self) -> bytes:
-        """Absolute path of the program, as /proc/self/exe shows it."""
-        return self._program.path
-
     @cached_property
     def program_digest(self) -> str:
         """What tells the program's file from others."""
@@ -382,11 +378,15 @@ class Process:
 
         return take(self)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Return to a snapshot, any number of times."""
-        from kvrm.linux.snapshot import put_back
+    def restore(self, snapshot: Snapshot | StoredProcess) -> None:
+        """Return to a snapshot, any number of times.
 
-        put_back(self, snapshot)
+        Raises UsageError, with nothing changed, for one from a pickle whose files are not there.
+        """
+        from kvrm.linux.snapshot import put_back
+        from kvrm.linux.storing import StoredProcess, revived
+
+        put_back(self, revived(snapshot, self) if isinstance(snapshot, StoredProcess) else snapshot)
 
 
 _DISPENSABLE: Final = frozenset(["rseq"])
