@@ -6,6 +6,8 @@ import io
 import os
 import pickle
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,32 @@ def test_a_file_on_stdin_goes_on_at_its_offset(examples: Path, directory: Path) 
     assert "at byte" in elsewhere(pickled, directory, program=program, stdin_file="text")
 
 
+def test_a_file_on_stdout_goes_on_at_its_offset(calls: Path, directory: Path) -> None:
+    ops: list[Any] = [
+        ("read", 0, scratch(), 4),
+        b"text",
+        ("write", 1, scratch(), 4),
+        ("write", 1, scratch(), 2),
+    ]
+    whole = kvrm.Machine(calls, stdin=script(ops)).run().stdout
+    with Path("out").open("wb") as stream:
+        machine = kvrm.Machine(calls, stdin=script(ops), stdout=stream)
+        while stream.tell() < 20 and machine.step(5):
+            pass
+        pickled = pickle.dumps(machine.snapshot())
+        there = stream.tell()
+        machine.run()
+    assert there < len(whole)
+    with Path("out").open("r+b") as stream:
+        stream.truncate(there)
+        other = kvrm.Machine(calls, stdout=stream)
+        other.restore(pickle.loads(pickled))
+        other.run()
+    assert Path("out").read_bytes() == whole
+    with Path("out").open("wb") as stream, pytest.raises(kvrm.UsageError, match="stdout, and the file has 0"):
+        kvrm.Machine(calls, stdout=stream).restore(pickle.loads(pickled))
+
+
 def test_a_stream_without_an_offset_is_refused(examples: Path) -> None:
     reader, writer = os.pipe()
     os.close(writer)
@@ -194,6 +222,22 @@ def test_a_pickle_holds_each_distinct_page_once() -> None:
     assert PAGE < size(bare(*[one, two] * 50)) - size(bare(*[one] * 100)) < PAGE + 300
     assert size(bare(*[bytes(PAGE)] * 100)) - empty < 100 * 20
     assert size(bare(one, two), bare(two, one)) < 2 * PAGE + 2 * empty + 600
+
+
+def test_the_same_state_gives_the_same_bytes(examples: Path) -> None:
+    program = f"""
+import kvrm, pickle, sys
+machine = kvrm.Machine({str(examples / "sha256")!r}, stdin=b"text" * 500)
+machine.run(2000)
+pickled = pickle.dumps(machine.snapshot())
+assert pickle.dumps(pickle.loads(pickled)) == pickled
+sys.stdout.buffer.write(pickled)
+"""
+    one, other = (
+        subprocess.check_output([sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in "12"
+    )
+    assert one == other
 
 
 def test_what_is_read_back_holds_equal_pages_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
@@ -30,7 +31,7 @@ from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.socket_names import BoundSockets
-from kvrm.linux.files.streams import input_stream, output_stream
+from kvrm.linux.files.streams import BytesInput, input_stream, output_stream
 from kvrm.linux.files.watches import Watches
 from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
@@ -165,6 +166,19 @@ class Process:
         )
         self.heap_start = self.heap_end = self.loaded.heap
         self.state.pc, self.state.sp = self.loaded.entry, self.loaded.sp
+
+    def twin(self, memory: Memory, state: State) -> Process:
+        """A process of the same program in other memory, for a snapshot to be restored to before it runs."""
+        other = copy(self)
+        other.memory, other.state, other.ahead = memory, state, None
+        other.stdout, other.stderr, other.random = bytearray(), bytearray(), Random()
+        return other
+
+    def refill(self, data: bytes) -> None:
+        """Replace what standard input still holds, if it is from bytes."""
+        for descriptor in self.descriptors.values():
+            if isinstance(descriptor.file, BytesInput):
+                descriptor.file.refill(data)
 
     def set_arguments(self, args: Sequence[Text]) -> None:
         """Other arguments for a program that has not run yet; errors are those of `arguments`."""

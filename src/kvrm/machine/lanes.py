@@ -17,6 +17,7 @@ from kvrm.backend.cpu.worker import Worker
 from kvrm.errors import UsageError
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import check_policies_of_lanes
+from kvrm.machine.lane_machine import LaneMachine
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
@@ -166,11 +167,32 @@ class Lanes(Runner[LaneResults]):
         self.require_idle()
         self._job = None
 
+    # -- one lane --------------------------------------------------------------------------------------------
+    def machine(self, lane: int) -> Machine:
+        """A lane as a machine of its own: to look at, step, and continue apart from the lanes.
+
+        Before a run it stands at the lane's beginning, after one where the lane has come to; one that ended
+        stays ended. It has the lanes' breakpoints, and runs on the CPU. The cost is that of the instructions
+        that the lane has run, once more. Raises UsageError while a run is going on, or for no such lane.
+        """
+        self.require_idle()
+        number = arguments.element("lanes.machine", lane, self._count)
+        job = self._job or self._new_job(self._fork or self._machine.snapshot(), Outputs(0, (), False))
+        retired = 0 if self._job is None else int(job.outputs.retired[number])
+        machine = LaneMachine(self._machine, self._on_host(job), number, retired)
+        machine.breakpoints = self.breakpoints
+        return machine
+
+    @staticmethod
+    def _on_host(job: Job) -> Job:
+        """The job with all that lanes begin with in the host's memory."""
+        return job
+
     # -- running ---------------------------------------------------------------------------------------------
     def _prepare(self) -> None:
         if self._job is None:
             self._released = 0
-            self._job = self._new_job(self._fork or self._machine.snapshot())
+            self._job = self._new_job(self._fork or self._machine.snapshot(), self._new_outputs())
             for worker in self._workers:
                 worker.clear_counters()
         else:
@@ -178,8 +200,8 @@ class Lanes(Runner[LaneResults]):
             self._release(self._job)
         self._before = self._sum(COUNTED)
 
-    def _new_job(self, snapshot: MachineSnapshot) -> Job:
-        """Fix what the lanes begin with, and make room for results. Raises UsageError."""
+    def _new_job(self, snapshot: MachineSnapshot, outputs: Outputs) -> Job:
+        """Fix what the lanes begin with. Raises UsageError."""
         if self._args is not None and snapshot.retired:
             raise UsageError("lanes.args is set, but the program has begun; its arguments were read already")
         lane_loop()
@@ -194,7 +216,7 @@ class Lanes(Runner[LaneResults]):
             stdin=self._stdin,
             args=self._args,
             starts=set(self.registers["pc"].tolist()) if "pc" in self.registers else {snapshot.state[1]},
-            outputs=self._new_outputs(),
+            outputs=outputs,
             ended=None if "pc" in self.registers else snapshot.ended,
             kept={},
             again=set(),
@@ -222,7 +244,7 @@ class Lanes(Runner[LaneResults]):
         job = self._job
         assert job is not None
         left = plan.budget
-        if job.has_common_start and not self.breakpoints:
+        if left and job.has_common_start and not self.breakpoints:
             self._job = job = replace(
                 job, base=self._worker(job).past_startup(job, min(plan.batch, left) - 1)
             )

@@ -247,6 +247,13 @@ class Machine(Registers):
         options = {"max_batches": max_batches, "instructions_per_batch": instructions_per_batch}
         return self._runner.run(max_instructions, **options)
 
+    def step(self, count: int = 1) -> Result | Any:
+        """Run exactly `count` instructions: `run` with that budget, and ended by the same events before.
+
+        A breakpoint at the starting pc is passed over.
+        """
+        return self.run(max_instructions=arguments.integer("count", count, 0))
+
     def start(
         self,
         max_instructions: int | None = None,

@@ -32,12 +32,20 @@ class Made:
     rw: Path | None
     streams: tuple[tuple[str, Any], ...]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # in order: that of a set of strings differs from process to process, and pickles are to be the same
+        return _made, (self.program, sorted(self.features), self.fp_flags, self.root, self.rw, self.streams)
+
     def stored(self) -> Made:
         """The same for a pickle: streams are named by their files. Raises UsageError if they have none."""
         from kvrm.linux.files.streams import stream_file
 
         files = tuple((name, stream_file(name, stream)) for name, stream in self.streams)
         return replace(self, streams=files)
+
+
+def _made(program: str | None, features: list[str], *rest: Any) -> Made:
+    return Made(program, frozenset(features), *rest)
 
 
 @dataclass(frozen=True, slots=True)

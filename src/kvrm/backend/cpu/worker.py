@@ -278,7 +278,7 @@ class Worker:
         machine.pc = state.get(layout.PC)
         self._engine.retired = job.snapshot.retired
         for start, array in job.memory:
-            self._memory.poke(start, array[lane])
+            self._memory.poke(start, array[lane].tobytes())
         if machine._process is not None:
             machine._process.begin(job.snapshot.process, job.stdin[lane] if job.stdin else None)
             if job.args is not None:

@@ -33,6 +33,7 @@ from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
 from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
+from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGBUS, SIGSEGV
@@ -138,6 +139,10 @@ class CudaLanes(Lanes):
     def code(self) -> Code:
         """What runs on the device."""
         return self._code
+
+    def machine(self, lane: int) -> Machine:
+        device().use()
+        return super().machine(lane)
 
     @staticmethod
     def _on_host(job: Job) -> Job:
