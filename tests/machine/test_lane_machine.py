@@ -13,7 +13,7 @@ import elsewhere
 import kvrm
 from cuda_tools import KEEP, PAGE, alarm, mapping, opening, result, scratch, script
 from kvrm import Stop
-from lane_tools import LAST, REGISTERS, SPANS, Do, endless_lanes, facts, lanes_of, machine, mixture
+from lane_tools import REGISTERS, SPANS, Do, endless_lanes, facts, lanes_of, machine, mixture
 
 BUDGET = 2000
 
@@ -87,16 +87,30 @@ def test_it_is_independent_of_the_lanes() -> None:
     assert forked.retired.tolist() == [50, 50]
 
 
-def test_breakpoints_of_lanes() -> None:
-    m = machine()
-    lanes = lanes_of(m, [Do.COUNT, Do.COUNT], [3, 40])
-    lanes.run(BUDGET)
-    one = lanes.machine(1)
-    assert one.pc == LAST
-    assert one.breakpoints == {LAST}
-    one.set_pc(one.pc - 4)
+def test_breakpoints_of_lanes_are_copied_and_do_not_stop_what_they_did_not() -> None:
+    count = bytes.fromhex(
+        "00040091210400d1c1ffffb5c0035fd6"
+    )  # 1: add x0, x0, #1; sub x1, x1, #1; cbnz x1, 1b
+    m = kvrm.Machine(lanes=2)
+    m.write_memory(0x1000, count, prot="rx")
+    m.set_pc(0x1000)
+    m.lanes.registers["x1"] = [3, 40]
+    assert m.run(60).retired.tolist() == [10, 60]
+    m.breakpoints.add(0x1004)
+    one = m.lanes.machine(1)
+    assert (one.retired, one.pc, one.x[0]) == (60, 0x1000, 20)
+    assert (one.breakpoints, one.run().stop, one.pc) == ({0x1004}, Stop.BREAKPOINT, 0x1004)
     one.breakpoints.clear()
-    assert lanes.breakpoints == {LAST}
+    assert m.breakpoints == {0x1004}
+    assert (one.run().stop, one.retired) == (Stop.FAULT, 121)
+
+
+def test_random_numbers_are_its_own(calls: Path) -> None:
+    ops: list[Any] = [("getrandom", scratch(), 16, 0), ("write", 1, scratch(), 16)]
+    m = kvrm.Machine(calls, stdin=script(ops))
+    lanes = m.fork(1)
+    expected = lanes.machine(0).run().stdout
+    assert lanes.machine(0).run().stdout == m.run().stdout == expected
 
 
 def test_wrong_lanes_and_wrong_moments() -> None:

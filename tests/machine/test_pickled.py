@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import pickletools
 import random
 import subprocess
 import sys
@@ -17,7 +18,6 @@ import kvrm
 from cuda_tools import PAGE, alarm, mapping, opening, result, scratch, script
 from elsewhere import elsewhere, facts
 from kvrm.machine.engines import ENGINES
-from kvrm.memory.stored import DAMAGED
 
 CREATE = 0o102
 """O_RDWR | O_CREAT."""
@@ -302,12 +302,13 @@ def test_damaged_and_foreign_pickles_are_refused(examples: Path, monkeypatch: py
     machine.run(1000)
     pickled = pickle.dumps(machine.snapshot())
     chance = random.Random(1)
-    for _ in range(200):
-        at = chance.randrange(300, len(pickled) - 100)
+    parts = [part for _, part, _ in pickletools.genops(pickled) if isinstance(part, bytes) and len(part) > 15]
+    assert sum(map(len, parts)) > 0.9 * len(pickled)
+    for part in parts * 10:
+        at = pickled.index(part) + chance.randrange(len(part))
         damaged = pickled[:at] + bytes([pickled[at] ^ 1 << chance.randrange(8)]) + pickled[at + 1 :]
-        with pytest.raises((kvrm.UsageError, pickle.UnpicklingError), match=r".") as error:
+        with pytest.raises(kvrm.UsageError, match="is damaged"):
             pickle.loads(damaged)
-        assert str(error.value) == DAMAGED or isinstance(error.value, pickle.UnpicklingError)
     monkeypatch.setattr(kvrm, "__version__", "9.9")
     with pytest.raises(kvrm.UsageError, match="take a new one"):
         pickle.loads(pickled)

@@ -13,7 +13,7 @@ from kvrm.arguments import shown
 from kvrm.errors import KvrmError, UsageError
 from kvrm.machine.result import Result
 from kvrm.memory import Snapshot
-from kvrm.memory.stored import DAMAGED, Contents, Reader, Writer
+from kvrm.memory.stored import Contents, Reader, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _unpickled(header: str, digest: bytes, data: bytes, contents: tuple[Contents
     if header != _header():
         raise UsageError(f"the pickle has {shown(header)}, and this would be {_header()}; take a new one")
     if digest != _digest(data, contents):
-        raise UsageError(DAMAGED)
+        raise UsageError("the pickle of the snapshot is damaged; its bytes are not those that were written")
     return MachineSnapshot(*Reader(BytesIO(data), contents).load())
 
 

@@ -14,10 +14,8 @@ from threading import Lock
 from typing import IO, Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
-from kvrm.errors import UsageError
 from kvrm.memory.pages import HOST, PAGE, ZERO_PAGE, Image, Page, PagePool
 
-DAMAGED: Final = "the pickle of the snapshot is damaged; its bytes are not those that were written"
 _ZEROS: Final = bytes(PAGE)
 
 
@@ -36,16 +34,8 @@ class Contents:
         digest = blake2b(data, digest_size=16).digest()
         return cls._known.setdefault(digest, cls(data, digest))
 
-    @classmethod
-    def checked(cls, data: bytes, digest: bytes) -> Contents:
-        """The same for bytes from a pickle; UsageError if they are not those that were written."""
-        contents = cls.of(data)
-        if contents.digest != digest:
-            raise UsageError(DAMAGED)
-        return contents
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return Contents.checked, (self.data, self.digest)
+        return Contents.of, (self.data,)
 
 
 class Writer(pickle.Pickler):
