@@ -66,6 +66,21 @@ def test_an_endless_loop_ends_with_the_budget(engine):
     assert m.pc == CODE
 
 
+def test_steps_are_exact_and_pass_over_the_breakpoint_where_they_begin(engine):
+    m = machine(engine, ADD_1, SUB_1, LOOP, SVC)
+    m.x[1] = 10
+    m.breakpoints.update({CODE, CODE + 4})
+    for retired in 1, 2:
+        one = m.step()
+        assert (one.stop, one.retired, m.pc) == (kvrm.Stop.BUDGET, 1, CODE + 4 * retired)
+    assert (m.step(50).stop, m.pc, m.retired) == (kvrm.Stop.BREAKPOINT, CODE, 3)
+    m.breakpoints.clear()
+    assert (m.step(27).stop, m.step().stop, m.retired) == (kvrm.Stop.BUDGET, kvrm.Stop.SYSCALL, 31)
+    for count in (-1, 1.5, None):
+        with pytest.raises(kvrm.UsageError, match="count"):
+            m.step(count)
+
+
 def test_negative_budget():
     with pytest.raises(kvrm.UsageError):
         kvrm.Machine().run(max_instructions=-1)

@@ -275,7 +275,7 @@ for engine in ("tiered", "interpreter", "translator", "reference"):
         assert m.run(max_instructions=10).stop is kvrm.Stop.BUDGET
         assert lanes.run(max_instructions=10).stops == {kvrm.Stop.BUDGET: 2}
         m.start(max_instructions=10)
-        assert m.wait(SECONDS).stop is kvrm.Stop.BUDGET
+        assert m.wait().stop is kvrm.Stop.BUDGET
 print("alive")
 """
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from random import Random
 
-from kvrm.linux.files.streams import BytesInput
 from kvrm.linux.outcome import Outcome
 from kvrm.linux.process import Process, State, Text
 from kvrm.linux.snapshot import Snapshot, put_back, take
@@ -20,10 +17,7 @@ class LaneProcess:
     """
 
     def __init__(self, origin: Process, memory: Memory, state: State, snapshot: Snapshot) -> None:
-        self._process = copy(origin)
-        self._process.memory, self._process.state = memory, state
-        self._process.stdout, self._process.stderr = bytearray(), bytearray()
-        self._process.random, self._process.ahead = Random(), None
+        self._process = origin.twin(memory, state)
         self._snapshot: Snapshot | None = None
         self._stdin: bytes | None = None
         self._alone = False
@@ -42,9 +36,7 @@ class LaneProcess:
             put_back(self._process, self._snapshot, last=self._alone)
             self._snapshot, stdin = None, self._stdin
             if stdin is not None:
-                for descriptor in self._process.descriptors.values():
-                    if isinstance(descriptor.file, BytesInput):
-                        descriptor.file.refill(stdin)
+                self._process.refill(stdin)
         return self._process
 
     def set_arguments(self, args: Sequence[Text]) -> None:

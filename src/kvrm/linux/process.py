@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
@@ -30,7 +31,7 @@ from kvrm.linux.files.nodes import Directory, Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.socket_names import BoundSockets
-from kvrm.linux.files.streams import input_stream, output_stream
+from kvrm.linux.files.streams import BytesInput, input_stream, output_stream
 from kvrm.linux.files.watches import Watches
 from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
 from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
@@ -48,6 +49,7 @@ from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.snapshot import Snapshot
+    from kvrm.linux.storing import StoredProcess
 
 PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
@@ -131,14 +133,14 @@ class Process:
             encoded("env", key) + b"=" + encoded("env", value) for key, value in (env or {}).items()
         ]
         self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
+        self.program_path: bytes = self._program.path
+        """Absolute path of the program, as /proc/self/exe shows it."""
         self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
-        streams = [
-            input_stream(stdin),
-            output_stream(stdout, 1),
-            output_stream(stderr, 2),
-        ]
+        self.shown: Final = self.files.shown
+        self.streams: Final = [input_stream(stdin), output_stream(stdout, 1), output_stream(stderr, 2)]
+        """Standard input, output and error as they were given; None: closed."""
         self.descriptors = {
-            number: Descriptor(stream) for number, stream in enumerate(streams) if stream is not None
+            number: Descriptor(stream) for number, stream in enumerate(self.streams) if stream is not None
         }
         self.features = features
         topics, start = trace_switch()
@@ -164,6 +166,19 @@ class Process:
         )
         self.heap_start = self.heap_end = self.loaded.heap
         self.state.pc, self.state.sp = self.loaded.entry, self.loaded.sp
+
+    def twin(self, memory: Memory, state: State) -> Process:
+        """A process of the same program in other memory, for a snapshot to be restored to before it runs."""
+        other = copy(self)
+        other.memory, other.state, other.ahead = memory, state, None
+        other.stdout, other.stderr, other.random = bytearray(), bytearray(), Random()
+        return other
+
+    def refill(self, data: bytes) -> None:
+        """Replace what standard input still holds, if it is from bytes."""
+        for descriptor in self.descriptors.values():
+            if isinstance(descriptor.file, BytesInput):
+                descriptor.file.refill(data)
 
     def set_arguments(self, args: Sequence[Text]) -> None:
         """Other arguments for a program that has not run yet; errors are those of `arguments`."""
@@ -282,11 +297,6 @@ class Process:
         """What went to standard output (1) or error (2) and was not given a stream; else b""."""
         return bytes(self.stdout if number == 1 else self.stderr)
 
-    @property
-    def program_path(self) -> bytes:
-        """Absolute path of the program, as /proc/self/exe shows it."""
-        return self._program.path
-
     @cached_property
     def program_digest(self) -> str:
         """What tells the program's file from others."""
@@ -382,11 +392,15 @@ class Process:
 
         return take(self)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Return to a snapshot, any number of times."""
-        from kvrm.linux.snapshot import put_back
+    def restore(self, snapshot: Snapshot | StoredProcess) -> None:
+        """Return to a snapshot, any number of times.
 
-        put_back(self, snapshot)
+        Raises UsageError, with nothing changed, for one from a pickle whose files are not there.
+        """
+        from kvrm.linux.snapshot import put_back
+        from kvrm.linux.storing import StoredProcess, revived
+
+        put_back(self, revived(snapshot, self) if isinstance(snapshot, StoredProcess) else snapshot)
 
 
 _DISPENSABLE: Final = frozenset(["rseq"])

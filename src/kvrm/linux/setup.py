@@ -78,6 +78,7 @@ def make_files(
     """
     who = process.credentials
     files = FileSystem(limit, who.uid, who.gid, process.realtime)
+    files.shown.program = program.node.where
     files.root.meta = Stat.of_host(os.stat("/"))
     here = _real_directory(cwd if cwd is not None else os.curdir)
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = (
     "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
-    "loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
+    "program_path loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
 )
 
 _LINKED: Final = ("timers", "signals", "ipc", "mqueues", "sockets", "watches")

@@ -247,6 +247,13 @@ class Machine(Registers):
         options = {"max_batches": max_batches, "instructions_per_batch": instructions_per_batch}
         return self._runner.run(max_instructions, **options)
 
+    def step(self, count: int = 1) -> Result | Any:
+        """Run exactly `count` instructions: `run` with that budget, and ended by the same events before.
+
+        A breakpoint at the starting pc is passed over.
+        """
+        return self.run(max_instructions=arguments.integer("count", count, 0))
+
     def start(
         self,
         max_instructions: int | None = None,
@@ -376,16 +383,16 @@ class Machine(Registers):
     def restore(self, snapshot: MachineSnapshot) -> None:
         """Back to a snapshot of this machine or one made alike, at a cost proportional to the pages written.
 
-        Raises UsageError, with nothing changed, for any other, and for one with more private memory than
-        `memory_limit` allows.
+        Raises UsageError, with nothing changed, for any other, for one with more private memory than
+        `memory_limit` allows, and for one from a pickle whose files of the host are not here.
         """
         self._solo.require_idle()
         require_belongs(snapshot, self._made)
         self._memory.require_fits(snapshot.memory)
-        self.state.load(snapshot.state)
-        self._memory.restore(snapshot.memory)
         if self._process is not None:
             self._process.restore(snapshot.process)
+        self.state.load(snapshot.state)
+        self._memory.restore(snapshot.memory)
         self._engine.retired = snapshot.retired
         self._over = snapshot.ended
 

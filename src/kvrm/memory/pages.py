@@ -91,7 +91,7 @@ class Image:
 class Page:
     """One private page, kept alive by each memory and each snapshot that refers to it."""
 
-    __slots__ = ("_pool", "address")
+    __slots__ = ("__weakref__", "_pool", "address")
 
     def __init__(self, address: int, pool: PagePool) -> None:
         self.address = address
@@ -135,10 +135,11 @@ class PagePool:
         self._returned: deque[int] = deque()
         self._lock = Lock()
 
-    def copy_of(self, source: int, index: int) -> Page:
+    def copy_of(self, source: int, index: int | None = None) -> Page:
         """A new page for guest page number `index` with the contents of the page at host address `source`.
 
-        Raises OutOfMemory if the host has no memory left.
+        Without an index it is for no address in particular, and lies in no arena. Raises OutOfMemory if the
+        host has no memory left.
         """
         with self._lock:
             self._sort_returned()
@@ -157,13 +158,13 @@ class PagePool:
             finally:
                 self._lock.release()
 
-    def _take(self, index: int) -> tuple[int, bool]:
+    def _take(self, index: int | None) -> tuple[int, bool]:
         """The address of a page, and whether it is still zero."""
-        own = self._own_address(index)
+        own = None if index is None else self._own_address(index)
         if own is not None and own in self._released:
             self._released.remove(own)
             return own, False
-        if own is not None and own not in self._in_arenas:
+        if index is not None and own is not None and own not in self._in_arenas:
             self._in_arenas[own] = index
             return own, True
         if self._free:
@@ -187,9 +188,9 @@ class PagePool:
         """The page's own address in its arena, or None if the host had none."""
         group, within = divmod(index, _ARENA_PAGES)
         if group not in self._arenas:
-            self._arenas[group] = _arena()
-        arena = self._arenas[group]
-        return arena[1] + within * PAGE if arena else None
+            self._arenas[group] = arena()
+        found = self._arenas[group]
+        return found[1] + within * PAGE if found else None
 
     def _give_back(self) -> None:
         for address in self._released:
@@ -206,7 +207,7 @@ class PagePool:
         self._end = self._next + length
 
 
-def _arena() -> tuple[mmap.mmap, int] | None:
+def arena() -> tuple[mmap.mmap, int] | None:
     """A reservation and its address, or None if the host refuses."""
     try:
         mapping = anonymous(_ARENA_PAGES * PAGE, MAP_NORESERVE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass, field
 from typing import Final
 
 from kvrm.linux.files.content import Budget, Content
@@ -17,6 +18,14 @@ from kvrm.linux.layout import Stat
 _FIRST_INODE: Final = 1 << 40
 
 
+@dataclass
+class Shown:
+    """What a guest sees of the host: directories by what they are for, and where its program is."""
+
+    trees: dict[str, HostTree] = field(default_factory=dict)
+    program: Location | None = None
+
+
 class FileSystem:
     """All names that the guest can see, from `root` down, and what it may hold in memory (`budget`).
 
@@ -26,6 +35,7 @@ class FileSystem:
     def __init__(self, limit: int, uid: int, gid: int, now: int) -> None:
         self.budget = Budget(limit)
         self.xattrs = Xattrs(self.budget)
+        self.shown = Shown()
         self.now = now
         self.uid = uid
         self.gid = gid
@@ -69,13 +79,14 @@ class FileSystem:
 
     def show_root(self, path: str) -> None:
         """Make the host directory `path` the lowest layer of everything."""
-        self.root.lowers = (Location(HostTree.at(path), ()),)
+        self.shown.trees["root"] = tree = HostTree.at(path)
+        self.root.lowers = (Location(tree, ()),)
         self.root.where = self.root.lowers[0]
         self.root.meta = None
 
     def show_directory(self, path: bytes, host: str, writable: bool) -> None:
         """Make the host directory `host` visible as `path`, under what is there already."""
-        tree = HostTree.at(host, writable)
+        self.shown.trees["rw" if writable else "the current directory"] = tree = HostTree.at(host, writable)
         location = Location(tree, ())
         parts = _parts(path)
         there: Node | None = self.root

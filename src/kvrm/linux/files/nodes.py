@@ -11,12 +11,13 @@ import os
 import stat
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.content import MAX_SIZE, Budget, Content
 from kvrm.linux.files.host import Entry, Handle, Location
+from kvrm.linux.files.stored import attributes
 from kvrm.linux.layout import Stat
 from kvrm.memory import PAGE
 
@@ -70,6 +71,13 @@ class Node:
     def part(self, budget: Budget) -> None:
         """This is a shallow copy: part it from the original. `budget` counts the copy's contents already."""
 
+    def stored(self) -> dict[str, Any]:
+        """Its attributes for a pickle, without those that only mean something in this process of the host."""
+        return attributes(self)
+
+    def revived(self, process: Process) -> None:
+        """All attributes that were stored are set again, of other nodes too: make those that were not."""
+
     def grip(self) -> Handle:
         """A handle of what is on the host."""
         assert self.where is not None
@@ -109,11 +117,14 @@ class File(Node):
         self.content = content
         self.linkable = False
         self.seals: int | None = None
-        self._handle: Callable[[], Handle | None] = lambda: None
+        self._handle: Callable[[], Handle | None] = _not_open
 
     def part(self, budget: Budget) -> None:
         if self.content is not None:
             self.content = self.content.copy(budget)
+
+    def stored(self) -> dict[str, Any]:
+        return super().stored() | {"_handle": _not_open}
 
     def handle(self) -> Handle | None:
         """The host file, opened for reading; None if the file is only the guest's."""
@@ -241,6 +252,10 @@ def without_privileges(mode: int) -> int:
     return mode & ~(stat.S_ISUID | (stat.S_ISGID if mode & stat.S_IXGRP else 0))
 
 
+def _not_open() -> None:
+    """No handle of a host file."""
+
+
 class Symlink(Node):
     """A symbolic link."""
 
@@ -335,6 +350,12 @@ class Directory(Node):
         self.cache: weakref.WeakValueDictionary[bytes, Node] = weakref.WeakValueDictionary()
 
     def part(self, budget: Budget) -> None:
+        self.cache = weakref.WeakValueDictionary()
+
+    def stored(self) -> dict[str, Any]:
+        return {name: value for name, value in super().stored().items() if name != "cache"}
+
+    def revived(self, process: Process) -> None:
         self.cache = weakref.WeakValueDictionary()
 
     def find(self, name: bytes) -> Node | None:

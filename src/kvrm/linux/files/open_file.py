@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
@@ -12,6 +12,7 @@ from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.locks import Ranges
 from kvrm.linux.files.nodes import Device, Directory, Node
 from kvrm.linux.files.paths import Name, name_of
+from kvrm.linux.files.stored import attributes
 from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.layout import Stat, dirent
 
@@ -123,6 +124,13 @@ class OpenFile:
         self.queue = self.queue and copies.of(self.queue)
         if isinstance(self._called, Name):
             self._called = self._called._replace(directory=copies.nodes.directory(self._called.directory))
+
+    def stored(self) -> dict[str, Any]:
+        """As `Node.stored`. Raises UsageError for what cannot be found again on the host."""
+        return attributes(self)
+
+    def revived(self, process: Process) -> None:
+        """As `Node.revived`, after all nodes. Raises UsageError or OSError for what is not on the host."""
 
     def target(self) -> Node:
         """The node that calls on the descriptor change; EPERM if there is none."""

@@ -13,14 +13,13 @@ from kvrm.linux.files.nodes import Device, Directory, File, Node, Special, Symli
 from kvrm.linux.files.open_file import DeviceFile, DirectoryFile, OpenFile
 from kvrm.linux.files.paths import Found, Name, resolve
 from kvrm.linux.files.pipes import Fifo, open_fifo
-from kvrm.linux.files.regular import GuestFile, HostFile
+from kvrm.linux.files.regular import HOST_ACCESS, GuestFile, HostFile
 from kvrm.linux.files.virtual import Virtual
 from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_HOST_ACCESS = (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_RDWR)
 _WANTED = (abi.R_OK, abi.W_OK, abi.R_OK | abi.W_OK, abi.R_OK | abi.W_OK)
 _FOR_PATH = abi.O_PATH | abi.O_DIRECTORY | abi.O_NOFOLLOW | abi.O_CLOEXEC
 
@@ -117,7 +116,7 @@ def _open_file(process: Process, node: File, flags: int, name: Name | bytes, tru
     file: OpenFile
     if node.on_host:
         assert node.where is not None
-        access = _HOST_ACCESS[abi.O_RDWR if truncate else flags & abi.O_ACCMODE]
+        access = HOST_ACCESS[abi.O_RDWR if truncate else flags & abi.O_ACCMODE]
         there = node.opened()  # which also leads to a file that has no name any more
         handle = there.reopen(access) if there else node.where.tree.open(node.where.parts, access)
         file = HostFile(flags, name, node, handle)
@@ -134,7 +133,7 @@ def _create(process: Process, found: Found, flags: int, mode: int) -> OpenFile:
         return open_created(names.create(process, name, mode), flags, name)
     names.require_free(process, name)
     where = names.location(name)
-    handle = where.tree.create(where.parts, _HOST_ACCESS[flags & abi.O_ACCMODE], mode & 0o7777)
+    handle = where.tree.create(where.parts, HOST_ACCESS[flags & abi.O_ACCMODE], mode & 0o7777)
     process.watches.made(name)
     return HostFile(_kept(flags), name, File(None, where), handle)
 

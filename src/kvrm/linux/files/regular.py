@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kvrm.errors import UsageError
 from kvrm.linux import abi
 from kvrm.linux.file_limit import require_size, within_limit
 from kvrm.linux.files.content import MAX_SIZE
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 
+HOST_ACCESS = (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_RDWR)
+"""How the host opens a file, by the access mode of the guest."""
+
+
 class GuestFile(SeekableFile):
     """A regular file of a read-only tree or of the overlay."""
 
@@ -28,6 +33,13 @@ class GuestFile(SeekableFile):
         super().__init__(flags, name, node)
         # While a file is open, its handle is, so that the file can be read even if the host removes its name.
         self._handle = node.handle()
+
+    def stored(self) -> dict[str, Any]:
+        _require_named(self, self._handle)
+        return super().stored() | {"_handle": None}
+
+    def revived(self, process: Process) -> None:
+        self._handle = self.node.handle()
 
     def pread(self, process: Process, size: int, offset: int) -> bytes:
         return self.node.read(size, offset)
@@ -64,6 +76,15 @@ class HostFile(SeekableFile):
         super().__init__(flags, name, node)
         self._handle = handle
 
+    def stored(self) -> dict[str, Any]:
+        _require_named(self, self._handle)
+        return super().stored() | {"_handle": None}
+
+    def revived(self, process: Process) -> None:
+        where, access = self.node.where, HOST_ACCESS[self.flags & abi.O_ACCMODE]
+        assert where is not None
+        self._handle = where.tree.open(where.parts, access)
+
     def target(self) -> Node:
         self.node.keep(self._handle)
         return self.node
@@ -94,6 +115,23 @@ class HostFile(SeekableFile):
 
     def sync(self) -> None:
         os.fsync(self._handle.fd)
+
+
+def _require_named(file: SeekableFile, handle: Handle | None) -> None:
+    """Raise UsageError unless the host file that is open is still found by its name."""
+    node = file.node
+    if handle is None or node is None or node.where is None:
+        return
+    st = os.fstat(handle.fd)
+    try:
+        there = node.where.lstat()
+        found = (there.st_dev, there.st_ino) == (st.st_dev, st.st_ino)
+    except OSError:
+        found = False
+    if not found:
+        path = os.fsdecode(file.path)
+        why = f"the guest has {path} open, and the host has no such file by that name any more"
+        raise UsageError(f"the snapshot cannot be pickled: {why}; take one before the file is removed")
 
 
 def _allocated(mode: int, offset: int, size: int) -> int:

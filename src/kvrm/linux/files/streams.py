@@ -6,6 +6,8 @@ import os
 import select
 import stat
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from io import TextIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -107,6 +109,14 @@ class ObjectStream(OpenFile):
         self._number = number
         self.queue = WaitQueue()
 
+    def stored(self) -> dict[str, Any]:
+        return super().stored() | {"_stream": None}
+
+    def revived(self, process: Process) -> None:
+        own = process.streams[self._number]
+        assert isinstance(own, ObjectStream)
+        self._stream = own._stream
+
     @property
     def waits(self) -> bool:
         return True
@@ -144,11 +154,28 @@ class HostStream(SeekableFile):
     A terminal is still none to the guest's ioctl, so that programs behave the same everywhere.
     """
 
-    def __init__(self, stream: BinaryIO, fd: int, flags: int) -> None:
+    def __init__(self, stream: BinaryIO | None, fd: int, flags: int, number: int) -> None:
         super().__init__(flags, b"/dev/fd/%d" % fd)
         # The caller may have kept no reference to the stream, and the descriptor would close with it.
-        self._stream, self._fd = stream, fd
+        self._stream, self._fd, self._number = stream, fd, number
         self.queue = WaitQueue() if self.waits else None
+
+    def stored(self) -> dict[str, Any]:
+        offset = 0 if self.waits else os.lseek(self._fd, 0, os.SEEK_CUR)
+        return super().stored() | {"_stream": None, "_fd": -1, "offset": offset}
+
+    def revived(self, process: Process) -> None:
+        own = process.streams[self._number]
+        assert isinstance(own, HostStream)
+        self._stream, self._fd = own._stream, own._fd
+        if self.offset > self.size():
+            where = f"the snapshot is at byte {self.offset} of {_NAMES[self._number]}"
+            raise UsageError(f"{where}, and the file has {self.size()}; open it without emptying it")
+
+    def move(self) -> None:
+        """After a pickle: put the host's file to the offset that it had."""
+        if not self.waits:
+            os.lseek(self._fd, self.offset, os.SEEK_SET)
 
     @property
     def waits(self) -> bool:
@@ -246,4 +273,26 @@ def _stream(stream: Any, flags: int, number: int) -> OpenFile:
         return ObjectStream(stream, flags, number)
     if flags == abi.O_WRONLY:
         stream.flush()
-    return HostStream(stream, fd, flags)
+    return HostStream(stream, fd, flags, number)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFile:
+    """What a pickle says of a stream of the host: the file's path, or None for an output that has none."""
+
+    path: str | None
+
+
+def stream_file(name: str, stream: Any) -> StreamFile:
+    """What a pickle says of a stream; UsageError for an input that is no file with a name."""
+    if isinstance(stream, StreamFile):
+        return stream
+    with suppress(AttributeError, OSError):
+        status, path = os.fstat(stream.fileno()), os.readlink(f"/proc/self/fd/{stream.fileno()}")
+        if stat.S_ISREG(status.st_mode) and os.path.samestat(status, os.stat(path)):
+            return StreamFile(path)
+    if name == _NAMES[0]:
+        raise UsageError(
+            "the snapshot cannot be pickled: stdin is a stream of the host; pass bytes, or a file with a name"
+        )
+    return StreamFile(None)

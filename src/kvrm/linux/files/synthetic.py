@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux.errno import Errno, Failure
@@ -120,20 +122,20 @@ def _descriptors(process: Process) -> list[int]:
 
 def _descriptor(number: int, parent: Directory, name: bytes, meta: Stat) -> Node:
     """A link to an open file."""
+    return MagicLink(meta._replace(mode=stat.S_IFLNK | 0o700), partial(_opened, number))
 
-    def find(process: Process) -> tuple[Name | bytes, Node]:
-        descriptor = process.descriptors.get(number)
-        if descriptor is None:
-            raise Failure(Errno.ENOENT)
-        opened = descriptor.file
-        return opened.called, opened.target() if opened.node is not None else Opened(opened)
 
-    return MagicLink(meta._replace(mode=stat.S_IFLNK | 0o700), find)
+def _opened(number: int, process: Process) -> tuple[Name | bytes, Node]:
+    descriptor = process.descriptors.get(number)
+    if descriptor is None:
+        raise Failure(Errno.ENOENT)
+    opened = descriptor.file
+    return opened.called, opened.target() if opened.node is not None else Opened(opened)
 
 
 def _descriptor_details(number: int, parent: Directory, name: bytes, meta: Stat) -> Node:
     """A file that tells about an open file."""
-    return _Details(meta._replace(mode=stat.S_IFREG | 0o400), lambda process: own.fdinfo(process, number))
+    return _Details(meta._replace(mode=stat.S_IFREG | 0o400), partial(own.fdinfo, fd=number))
 
 
 class _Details(Virtual):
@@ -151,10 +153,14 @@ def _name_space(kind: str, number: int) -> Make:
     text = f"{kind.partition('_')[0]}:[{number}]".encode()
 
     def make(parent: Directory, name: bytes, meta: Stat) -> Node:
-        inside = Virtual(meta._replace(mode=stat.S_IFREG | 0o444, ino=number), lambda process: b"")
-        return MagicLink(meta._replace(mode=stat.S_IFLNK | 0o777), lambda process: (text, inside))
+        inside = Virtual(meta._replace(mode=stat.S_IFREG | 0o444, ino=number), fixed(""))
+        return MagicLink(meta._replace(mode=stat.S_IFLNK | 0o777), partial(_inside, text, inside))
 
     return make
+
+
+def _inside(text: bytes, inside: Node, process: Process) -> tuple[bytes, Node]:
+    return text, inside
 
 
 def _exe(process: Process) -> tuple[bytes, Node]:
@@ -169,8 +175,13 @@ def _root(process: Process) -> tuple[Name, Node]:
     return name_of(process.files.root), process.files.root
 
 
-def _word(read: Callable[[Process], int]) -> Generate:
-    return lambda process: b"%d\n" % read(process)
+def _formatted(form: bytes, name: str) -> Generate:
+    """A file that says what an attribute of the process is."""
+    return partial(_in_form, form, attrgetter(name))
+
+
+def _in_form(form: bytes, value: Callable[[Process], int | bytes], process: Process) -> bytes:
+    return form % value(process)
 
 
 _SYSTEM: Final = virtual.tree(system.PROC)
@@ -198,23 +209,23 @@ _READ_BY_ALL: Final[dict[str, Generate]] = {
     "wchan": fixed("0"),
 }
 _READ_BY_OWNER: Final[dict[str, Generate]] = {
-    "auxv": lambda process: process.loaded.auxv,
+    "auxv": _formatted(b"%b", "loaded.auxv"),
     "environ": own.environ,
     "io": own.io,
     "mountstats": mounts.mountstats,
-    "personality": lambda process: b"%08x\n" % process.personality,
+    "personality": _formatted(b"%08x\n", "personality"),
     "syscall": fixed("running\n"),
 }
 _WRITTEN: Final[dict[str, tuple[int, Generate, virtual.Store]]] = {
     "clear_refs": (0o200, fixed(""), own.clear_refs),
-    "comm": (0o644, lambda process: process.name + b"\n", own.set_name),
+    "comm": (0o644, _formatted(b"%b\n", "name"), own.set_name),
     "coredump_filter": (
         0o644,
-        lambda process: b"%08x\n" % process.controls.coredump_filter,
+        _formatted(b"%08x\n", "controls.coredump_filter"),
         own.set_coredump_filter,
     ),
-    "oom_score_adj": (0o644, _word(lambda process: process.controls.oom_score_adj), own.set_oom_score_adj),
-    "timerslack_ns": (0o666, _word(lambda process: process.controls.timer_slack), own.set_timer_slack),
+    "oom_score_adj": (0o644, _formatted(b"%d\n", "controls.oom_score_adj"), own.set_oom_score_adj),
+    "timerslack_ns": (0o666, _formatted(b"%d\n", "controls.timer_slack"), own.set_timer_slack),
 }
 _PROCESS: Final[dict[bytes, Make]] = {
     **{name.encode(): file(generate) for name, generate in _READ_BY_ALL.items()},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
@@ -124,7 +124,7 @@ class Words(Virtual):
     __slots__ = ("words",)
 
     def __init__(self, meta: Stat, words: Callable[[Process, int, int], bytes]) -> None:
-        super().__init__(meta, lambda process: b"")
+        super().__init__(meta, _nothing)
         self.words = words
 
     def open(self, process: Process, flags: int, name: Name | bytes) -> OpenFile:
@@ -144,16 +144,34 @@ class WordsFile(VirtualFile):
         return self.node.words(process, offset, size)
 
 
+def _nothing(process: Process) -> bytes:
+    return b""
+
+
 class Folder(Directory):
     """A directory of them."""
 
     __slots__ = ("children",)
+    made_from: ClassVar[tuple[str, ...]] = ("children",)
+    """Attributes that come from the table of all such trees."""
 
     def __init__(
         self, name: bytes, parent: Directory | None, meta: Stat, children: Mapping[bytes, Make]
     ) -> None:
         super().__init__(name, parent, meta, sealed=True)
         self.children = children
+
+    def stored(self) -> dict[str, Any]:
+        return {name: value for name, value in super().stored().items() if name not in self.made_from}
+
+    def revived(self, process: Process) -> None:
+        super().revived(process)
+        here: Node | None = process.files.root
+        for name in self.path().split(b"/")[1:]:
+            here = here.lookup(name) if isinstance(here, Directory) else None
+        assert isinstance(here, Folder)
+        for attribute in self.made_from:
+            setattr(self, attribute, getattr(here, attribute))
 
     def lookup(self, name: bytes) -> Node | None:
         make = self.children.get(name)
@@ -175,6 +193,7 @@ class NumberedFolder(Folder):
     """A directory that has the same for each number of a changing set (/proc/self/fd)."""
 
     __slots__ = ("_make", "_numbers")
+    made_from = ("_make", "_numbers", "children")
 
     def __init__(
         self,
@@ -205,7 +224,7 @@ def file(generate: Generate, mode: int = 0o444, store: Store | None = None) -> M
 
 def memory(mode: int) -> Make:
     """/proc/self/mem."""
-    return lambda parent, name, meta: Memory(meta._replace(mode=stat.S_IFREG | mode), lambda process: b"")
+    return lambda parent, name, meta: Memory(meta._replace(mode=stat.S_IFREG | mode), _nothing)
 
 
 def words(make: Callable[[Process, int, int], bytes], mode: int) -> Make:

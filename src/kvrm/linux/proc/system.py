@@ -6,6 +6,7 @@ It is the same on every host. Formats are those of Linux, which C libraries, all
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kvrm.isa.features import cpuinfo_features
@@ -56,8 +57,11 @@ _FILESYSTEMS: Final = "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tpipefs\n\
 
 def fixed(text: str) -> Generate:
     """A file that always says the same."""
-    data = text.encode()
-    return lambda process: data
+    return partial(_fixed, text.encode())
+
+
+def _fixed(data: bytes, process: Process) -> bytes:
+    return data
 
 
 def _cpuinfo(process: Process) -> bytes:
