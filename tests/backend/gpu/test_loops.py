@@ -48,12 +48,12 @@ def pair_of(lab: Lab, wanted: Wanted, **options: Any) -> Pair:
 
 class TestLanes:
     def test_random_loops(self) -> None:
-        pair = Pair(*random_lanes(3, 60, 30))
-        assert pair.installed == 60
+        pair = Pair(*random_lanes(5, 30, 20))
+        assert pair.installed == 30
         for budget in (400, 37, 2000):
             pair.run(budget)
         _, skips, iterations = pair.skipping.counts()
-        assert skips > 500 and iterations > 20_000
+        assert skips > 200 and iterations > 7_000
 
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(100, 110))
@@ -63,9 +63,12 @@ class TestLanes:
             pair.run(budget)
         assert pair.skipping.counts()[1] > 4_000
 
-    def test_adversaries(self) -> None:
+    @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+    def test_adversaries(self, step: int) -> None:
+        """By default every fifth run where there are over a thousand, of all loops; the CPU's tests do all."""
         lab = Lab(1)
-        for budget, wanted in by_budget().items():
+        for budget, all_wanted in by_budget().items():
+            wanted = all_wanted[:: step if len(all_wanted) > 1000 else 1]
             pair = pair_of(lab, wanted)
             pair.run(budget)
             assert pair.skipping.counts()[1] > len(wanted) // 50
@@ -76,16 +79,16 @@ class TestLanes:
             lab,
             [(body, registers | {"x2": n}) for body in (FILL, COPY, SUM, LENGTH, TIGHT) for n in (3, 25, 70)],
         )
-        for budget in range(1, 90, 2):
+        for budget in range(1, 90, 4):
             pair.run(budget)
             pair.reset()
-        assert pair.skipping.counts()[1] > 300
+        assert pair.skipping.counts()[1] > 150
 
     def test_short_launches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A grant may end anywhere; a skip is never longer than one."""
         monkeypatch.setattr(slices, "FIRST", 23)
         monkeypatch.setattr(slices, "LONGEST", 23)
-        pair = Pair(*random_lanes(4, 20, 30))
+        pair = Pair(*random_lanes(5, 30, 20))
         pair.run(600)
         assert pair.skipping.counts()[1] > 100
 
@@ -106,7 +109,7 @@ class TestLanes:
     @pytest.mark.parametrize("limit", [1, 2, 3])
     def test_a_limit_of_memory(self, limit: int) -> None:
         """Pages that a skip takes are those that plain execution would have taken; one page is of code."""
-        pair = Pair(*random_lanes(6, 30, 40, filled=0), memory_limit=(1 + limit) * PAGE)
+        pair = Pair(*random_lanes(5, 30, 20, filled=0), memory_limit=(1 + limit) * PAGE)
         pair.run(20_000)
         assert Stop.OUT_OF_MEMORY in pair.plain.lanes.run(1).stops
         assert pair.skipping.counts()[1] > 100
@@ -116,7 +119,7 @@ class TestLanes:
         if place != "host":
             pytest.skip("a GPU has more memory than this takes")
         monkeypatch.setattr(device_on_host.HostDevice, "memory", 40 << 20)
-        pair = Pair(*random_lanes(6, 30, 40))
+        pair = Pair(*random_lanes(5, 30, 20))
         for budget in (400, 37, 2000):
             pair.run(budget)
         assert pair.skipping.lanes.left_device and pair.skipping.counts()[1] > 100
