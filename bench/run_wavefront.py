@@ -22,8 +22,8 @@ from measure import driver_version, table, write_results
 from run_functions import at_main
 from run_parser import documents
 
+from kvrm.backend.cpu.worker import Worker
 from kvrm.backend.gpu.driver import device
-from kvrm.machine.lanes_worker import Worker
 
 TRACED = 8
 """Lanes whose ways are recorded on the CPU."""

@@ -112,7 +112,7 @@ def test_files_of_traces(tmp_path: Path) -> None:
 
 def data_memory(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kvrm", "data", "memory", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS)
 
 
 def test_data_from_the_command_line(tmp_path: Path) -> None:

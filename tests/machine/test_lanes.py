@@ -81,7 +81,7 @@ class TestEachLaneIsOneMachine:
         what, number = mixture(120)
         what[::2], number[::2] = Do.SNEAK, 4
         expected = lanes_of(machine(), what, number).run(300)
-        monkeypatch.setattr("kvrm.machine.lanes_worker.SLICE", size)
+        monkeypatch.setattr("kvrm.backend.cpu.worker.SLICE", size)
         for engine in ("tiered", "interpreter"):
             assert same(lanes_of(machine(engine), what, number, 2).run(300), expected)
 

@@ -13,6 +13,7 @@ from device_on_host import PLACES, use
 from kvrm.backend.gpu import driver
 from kvrm.backend.gpu.arrays import DeviceArray
 from kvrm.backend.gpu.locked import MOST, LockedMemory
+from kvrm.machine.lanes_job import Job
 
 LINES = [b"1 + 2\n", b"30 * 4\n7\n", b"", b"1 / 0\n"]
 PACKED = np.frombuffer(b"".join(LINES), np.uint8)
@@ -90,7 +91,7 @@ def test_texts_on_a_device_are_seen_by_lanes_that_leave_it(
     m = kvrm.Machine(examples / "expression", lanes=4, stdin=stdin, target="cuda")
     m.lanes.keep = ("stdout", "stderr")
     first = m.run(max_instructions=20)
-    monkeypatch.setattr(type(m.lanes), "_changes_code", lambda lanes, job: True)
+    monkeypatch.setattr(Job, "is_resident", False)
     m.lanes.reset()
     on_cpu = m.run()
     assert m.lanes.left_device == 4 and first.stops == {kvrm.Stop.BUDGET: 4}

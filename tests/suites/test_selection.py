@@ -36,6 +36,10 @@ SELECTION: Final = {
     "qemu-tcg": "fcvt float_convd float_convs float_madds overflow sha1 sha512 test-mmap",
 }
 NAMES: Final = [f"{suite}/{name}" for suite, names in SELECTION.items() for name in names.split()]
+THIRD: Final = [
+    name if i % 3 == 2 else pytest.param(name, marks=pytest.mark.slow) for i, name in enumerate(NAMES)
+]
+"""One in three by default, of each suite."""
 REFERENCE: Final = [name for name in NAMES if name.startswith(("gcc-aapcs64/", "gcc-simd/"))]
 
 
@@ -57,7 +61,7 @@ def _executable(program: Program) -> Path:
         pytest.skip(f"this compiler rejects it: {complaint}")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", THIRD)
 def test_like_qemu(name: str, catalogue: dict[str, Program]) -> None:
     program = catalogue[name]
     executable = _executable(program)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import kvrm
+from kvrm.backend.cpu.worker import Worker
 from kvrm.linux.syscall_table import TABLE
 
 NUMBERS = {row.name: number for number, row in TABLE.items()} | {"load": 1000, "store": 1001, "spin": 1002}
@@ -78,9 +81,19 @@ def run(target: str, program: Path, budgets: tuple[int | None, ...] = (None,), *
     return results
 
 
+@contextmanager
+def calls_in_python() -> Iterator[None]:
+    """Lanes on the CPU that run meanwhile do every call in Python: staged ones are compared with that."""
+    with patch.object(Worker, "_begin_native", lambda *_: False):
+        yield
+
+
 def same(program: Path, **options: Any) -> Any:
-    """The results of lanes on the device, which are those of the CPU."""
-    return alike(run("cpu", program, **options), run("cuda", program, **options))
+    """The results of lanes on the device, which are those of the CPU, with calls staged and in Python."""
+    with calls_in_python():
+        want = run("cpu", program, **options)
+    alike(want, run("cpu", program, **options))
+    return alike(want, run("cuda", program, **options))
 
 
 def alike(a: Any, b: Any) -> Any:
@@ -112,9 +125,13 @@ def begun(calls: Path, ops: list[Op | bytes], target: str) -> kvrm.Machine:
 
 def forks(calls: Path, before: list[Op | bytes], *after: list[Op | bytes]) -> Any:
     """Lanes that fork from a machine that has done some operations, on the device as on the CPU."""
-    done = []
-    for target in ("cpu", "cuda"):
+
+    def go_on(target: str) -> Any:
         lanes = begun(calls, before, target).fork(len(after))
         lanes.stdin, lanes.keep = [script(ops) for ops in after], KEEP
-        done.append(lanes.run())
-    return alike(*done)
+        return lanes.run()
+
+    with calls_in_python():
+        want = go_on("cpu")
+    alike(want, go_on("cpu"))
+    return alike(want, go_on("cuda"))

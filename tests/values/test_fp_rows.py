@@ -22,7 +22,7 @@ from kvrm.values import Bits, Node, Primitive, concat, fp, fp_convert, fp_estima
 from kvrm.values.softfloat import FORMATS, Rounding
 from oracle.operands import FRACTION_BITS, chosen_float, chosen_integer
 
-TRIES = 1000
+TRIES = 400
 TOWARDS_ZERO = Rounding.ZERO
 SHAPES = [(16, 1), (32, 1), (64, 1), (16, 4), (32, 2), (16, 8), (32, 4), (64, 2)]
 ROUNDINGS = [Rounding.TIEEVEN, Rounding.POSINF, Rounding.NEGINF, Rounding.ZERO, Rounding.TIEAWAY]

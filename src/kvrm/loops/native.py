@@ -10,7 +10,7 @@ import functools
 
 from llvmlite import ir
 
-from kvrm.engine.interpreter.abi import Callee, Function
+from kvrm.engine.interpreter.abi import Function
 from kvrm.engine.interpreter.slots import CLASS, OPERANDS
 from kvrm.loops import plan, skip
 from kvrm.loops.emit import Code, Place, Variable, c
@@ -18,7 +18,7 @@ from kvrm.loops.plan import BLOCK, FIND, MOVE, WORD
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE
 from kvrm.staging import native
-from kvrm.staging.emitter import I32, I64, PTR
+from kvrm.staging.emitter import I32, I64, PTR, Callee
 
 _MEMMOVE = ir.FunctionType(PTR, [PTR, PTR, I64])
 _MEMCHR = ir.FunctionType(PTR, [PTR, I32, I64])

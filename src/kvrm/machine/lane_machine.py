@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvrm.backend.cpu.worker import LaneMemory
 from kvrm.machine import state as layout
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import make_engine
 from kvrm.machine.lanes_job import Job
-from kvrm.machine.lanes_worker import LaneMemory
 from kvrm.machine.machine import Machine
 from kvrm.machine.runner import Solo
 from kvrm.machine.state import State

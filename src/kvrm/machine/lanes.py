@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kvrm import arguments
-from kvrm.engine.lane_loop import BY_CODE, COUNTED, FINISHED, lane_loop
+from kvrm.backend.cpu.native import lane_loop
+from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED
+from kvrm.backend.cpu.worker import Worker
 from kvrm.errors import UsageError
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import check_policies_of_lanes
@@ -18,11 +21,9 @@ from kvrm.machine.lane_machine import LaneMachine
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.lanes_worker import Worker
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import Plan, Runner
 from kvrm.machine.texts import Texts, is_per_lane
-from kvrm.memory import Prot
 
 if TYPE_CHECKING:
     from kvrm.machine.machine import Machine
@@ -205,15 +206,16 @@ class Lanes(Runner[LaneResults]):
             raise UsageError("lanes.args is set, but the program has begun; its arguments were read already")
         lane_loop()
         kept = [(s.start, s.stop) for s in self._keep if isinstance(s, slice)]
-        protections = {span: _protections(snapshot, *span) for span in [*self.memory, *kept]}
+        for span in [*self.memory, *kept]:
+            _require_mapped(snapshot, *span)
         return Job(
             snapshot=snapshot,
+            base=snapshot,
             registers=self.registers.rows(),
             memory=self.memory.items(),
             stdin=self._stdin,
             args=self._args,
             starts=set(self.registers["pc"].tolist()) if "pc" in self.registers else {snapshot.state[1]},
-            readable=all(prot & Prot.R for span in kept for prot in protections[span]),
             outputs=outputs,
             ended=None if "pc" in self.registers else snapshot.ended,
             kept={},
@@ -242,6 +244,10 @@ class Lanes(Runner[LaneResults]):
         job = self._job
         assert job is not None
         left = plan.budget
+        if left and job.has_common_start and not self.breakpoints:
+            self._job = job = replace(
+                job, base=self._worker(job).past_startup(job, min(plan.batch, left) - 1)
+            )
         while left and not self._cancel.value:
             fresh = np.flatnonzero(job.outputs.stop == NOT_RUN).astype(np.uint64)
             work = Work(fresh, sorted(job.kept.keys() | job.again), self.threads)
@@ -253,10 +259,19 @@ class Lanes(Runner[LaneResults]):
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
 
+    def _worker(self, job: Job) -> Worker:
+        """The first worker."""
+        if not self._workers:
+            self._add_worker(job)
+        return self._workers[0]
+
+    def _add_worker(self, job: Job) -> None:
+        self._workers.append(Worker(self._machine, job))
+
     def _pass(self, job: Job, work: Work, budget: int, last: bool) -> None:
         """Run every lane that has not ended once."""
         while len(self._workers) < min(self.threads, len(work)):
-            self._workers.append(Worker(self._machine, job))
+            self._add_worker(job)
         errors: list[BaseException] = []
 
         def run(worker: Worker) -> None:
@@ -300,16 +315,14 @@ class Lanes(Runner[LaneResults]):
         return f"<kvrm.Lanes {self._count} of {self._machine!r}>"
 
 
-def _protections(snapshot: MachineSnapshot, start: int, stop: int) -> list[Prot]:
-    """Permissions of a range of guest memory. UsageError if not all of it is mapped."""
-    at, found = start, []
+def _require_mapped(snapshot: MachineSnapshot, start: int, stop: int) -> None:
+    """UsageError if not all of a range of guest memory is mapped."""
+    at = start
     for region in snapshot.memory.regions:
         if region.start <= at < min(region.end, stop):
-            found.append(region.prot)
             at = region.end
     if at < stop:
         raise UsageError(f"no guest memory at {at:#x}, which is in the lanes' [{start:#x}:{stop:#x}]")
-    return found
 
 
 class Work:

@@ -188,9 +188,9 @@ class PagePool:
         """The page's own address in its arena, or None if the host had none."""
         group, within = divmod(index, _ARENA_PAGES)
         if group not in self._arenas:
-            self._arenas[group] = _arena()
-        arena = self._arenas[group]
-        return arena[1] + within * PAGE if arena else None
+            self._arenas[group] = arena()
+        found = self._arenas[group]
+        return found[1] + within * PAGE if found else None
 
     def _give_back(self) -> None:
         for address in self._released:
@@ -207,7 +207,7 @@ class PagePool:
         self._end = self._next + length
 
 
-def _arena() -> tuple[mmap.mmap, int] | None:
+def arena() -> tuple[mmap.mmap, int] | None:
     """A reservation and its address, or None if the host refuses."""
     try:
         mapping = anonymous(_ARENA_PAGES * PAGE, MAP_NORESERVE)

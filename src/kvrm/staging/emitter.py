@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
+I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 PTR = ir.PointerType()
 FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
 
@@ -38,6 +38,14 @@ def _mangle(t: ir.Type) -> str:
     if isinstance(t, ir.VectorType):
         return f"v{t.count}{_mangle(t.element)}"
     return {"half": "f16", "float": "f32", "double": "f64"}.get(str(t), str(t))
+
+
+class Callee:
+    """A function's address as something that llvmlite can call."""
+
+    def __init__(self, pointer: ir.Value, function_type: ir.FunctionType) -> None:
+        self.get_reference = pointer.get_reference
+        self.function_type = function_type
 
 
 class Emitter(ir.IRBuilder):

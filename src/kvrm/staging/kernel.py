@@ -1,10 +1,11 @@
-"""Loops over arrays of 64-bit integers, written once in Python and run natively through LLVM.
+"""Functions of 64-bit integers, written once in Python and run natively through LLVM.
 
 A *kernel* is a plain function of arrays (int64, one dimension) and ints, written in a subset of Python:
-names, subscripts, integer arithmetic, comparisons, `if`, `while`, `for ... in range(n)`, and calls of other
-functions of the same kind, global or in a closure. Both sides of `a if test else b` are evaluated. It runs as
-Python too, which is how tests check the native code. Arithmetic is modulo 2^64 here, so a kernel keeps its
-numbers within 63 bits.
+names, members of an IntEnum, subscripts, integer arithmetic, comparisons (signed), `if`, `while`,
+`for ... in range(n)`, and calls: of other functions of the same kind, global or in a closure, and of the
+operations on the host's memory in `kvrm.staging.host`. Both sides of `a if test else b` are evaluated. It
+runs as Python too, which is how tests check the native code. Arithmetic is modulo 2^64 here, so a kernel
+keeps its numbers within 63 bits.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from kvrm.staging import native
-from kvrm.staging.emitter import I1, I64, PTR, Emitter
+from kvrm.staging import host, native
+from kvrm.staging.emitter import I1, I8, I16, I64, PTR, Callee, Emitter
 
 Array = npt.NDArray[np.int64]
 
@@ -34,6 +35,7 @@ OPERATIONS: dict[type, str] = {
     ast.BitXor: "xor",
     ast.LShift: "shl",
     ast.RShift: "ashr",
+    ast.FloorDiv: "udiv",
 }
 RELATIONS: dict[type, str] = {
     ast.Eq: "==",
@@ -82,6 +84,12 @@ def module_text(function: Callable[..., int], name: str) -> str:
     module = ir.Module(name=name)
     _Translation(module, function, name)
     return str(module)
+
+
+def define(module: ir.Module, function: Callable[..., int]) -> ir.Function:
+    """The function of `module` that a kernel is compiled to, by the kernel's name; it returns 64 bits."""
+    name = function.__name__
+    return module.globals.get(name) or _Translation(module, function, name).fn
 
 
 def _parameters(function: Callable[..., int]) -> list[ir.Type]:
@@ -242,20 +250,28 @@ class _Translation:
         match node:
             case ast.Constant(value=int(value)):
                 return ir.Constant(I64, int(value))
+            case ast.Name(id=name) if name in self._arrays:
+                return self._e.ptrtoint(self._arrays[name], I64)
             case ast.Name(id=name) if name not in self._locals:
                 return ir.Constant(I64, int(self._known[name]))
+            case ast.Attribute(value=ast.Name(id=name), attr=member):
+                return ir.Constant(I64, int(getattr(self._known[name], member)))
             case ast.Name() | ast.Subscript():
                 return self._e.load(self._place(node), typ=I64)
             case ast.BinOp(op=op, left=left, right=right):
                 return getattr(self._e, OPERATIONS[type(op)])(self._value(left), self._value(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return self._e.neg(self._value(operand))
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                return self._e.not_(self._value(operand))
             case ast.IfExp(test=test, body=body, orelse=other):
                 return self._e.select(self._test(test), self._value(body), self._value(other))
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return self._call(name, arguments)
-            case _:
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 return self._e.zext(self._test(node), I64)
+            case _:
+                raise SyntaxError(f"a kernel has no {ast.unparse(node)} ({self.fn.name}, line {node.lineno})")
 
     def _call(self, name: str, arguments: list[ast.expr]) -> ir.Value:
         if name in ("min", "max"):
@@ -265,15 +281,76 @@ class _Translation:
             value = self._value(arguments[0])
             return self._e.select(self._test_negative(value), self._e.neg(value), value)
         callee = self._known[name]
-        fn = self._module.globals.get(callee.__name__)
-        if fn is None:
-            fn = _Translation(self._module, callee, callee.__name__).fn
+        if callee in OPERATIONS_OF_MEMORY:
+            return OPERATIONS_OF_MEMORY[callee](self._e, *map(self._value, arguments))
+        known = callee.__name__ in self._module.globals
+        fn = define(self._module, callee)
+        if not known:
             fn.linkage = "internal"
-        values = [
-            self._arrays[a.id] if isinstance(a, ast.Name) and a.id in self._arrays else self._value(a)
-            for a in arguments
-        ]
-        return self._e.call(fn, values)
+        return self._e.call(fn, [self._passed(a, t.type) for a, t in zip(arguments, fn.args, strict=True)])
+
+    def _passed(self, node: ast.expr, t: ir.Type) -> ir.Value:
+        """An argument as a parameter's type wants it: addresses are ints here."""
+        if t is not PTR:
+            return self._value(node)
+        if isinstance(node, ast.Name) and node.id in self._arrays:
+            return self._arrays[node.id]
+        return self._e.inttoptr(self._value(node), PTR)
 
     def _test_negative(self, value: ir.Value) -> ir.Value:
         return self._e.icmp_signed("<", value, ir.Constant(I64, 0))
+
+
+def _pointer(e: Emitter, address: ir.Value) -> ir.Value:
+    return e.inttoptr(address, PTR)
+
+
+def _load(t: ir.Type) -> Callable[[Emitter, ir.Value], ir.Value]:
+    return lambda e, address: e.zext(e.load(_pointer(e, address), typ=t, align=1), I64)
+
+
+def _load_word(e: Emitter, address: ir.Value) -> ir.Value:
+    return e.load(_pointer(e, address), typ=I64)
+
+
+def _store(t: ir.Type) -> Callable[[Emitter, ir.Value, ir.Value], ir.Value]:
+    def emit(e: Emitter, address: ir.Value, value: ir.Value) -> ir.Value:
+        e.store(e.trunc(value, t), _pointer(e, address), align=1)
+        return value
+
+    return emit
+
+
+def _store_word(e: Emitter, address: ir.Value, value: ir.Value) -> ir.Value:
+    e.store(value, _pointer(e, address))
+    return value
+
+
+def _move(e: Emitter, function: ir.Value, *arguments: ir.Value) -> ir.Value:
+    to, source, size = arguments
+    callee = Callee(_pointer(e, function), ir.FunctionType(PTR, [PTR, PTR, I64]))
+    e.call(callee, [_pointer(e, to), _pointer(e, source), size])
+    return to
+
+
+def _run(e: Emitter, function: ir.Value, argument: ir.Value) -> ir.Value:
+    callee = Callee(_pointer(e, function), ir.FunctionType(ir.VoidType(), [PTR]))
+    e.call(callee, [_pointer(e, argument)])
+    return argument
+
+
+def _below(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+    return e.zext(e.icmp_unsigned("<", a, b), I64)
+
+
+OPERATIONS_OF_MEMORY: dict[Callable[..., int], Callable[..., ir.Value]] = {
+    host.load: _load_word,
+    host.load_byte: _load(I8),
+    host.store: _store_word,
+    host.store_byte: _store(I8),
+    host.store_half: _store(I16),
+    host.move: _move,
+    host.run: _run,
+    host.below: _below,
+}
+"""What is emitted for the functions of `kvrm.staging.host`."""

@@ -15,10 +15,13 @@ BATCHES = 32
 EVERYTHING = [(d.key, statics) for d in definitions for statics in d.variants()]
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(
-    "batch",
-    [pytest.param(i, marks=() if i % 8 == 0 else pytest.mark.slow) for i in range(BATCHES)],
+    ("batch", "arch"),
+    [
+        pytest.param(i, arch, marks=() if i % 16 == first else pytest.mark.slow)
+        for first, arch in enumerate(["sm_80", "sm_90"])
+        for i in range(BATCHES)
+    ],
 )
 def test_handlers_assemble(batch: int, arch: str, ptxas: str, tmp_path: Path) -> None:
     variants = EVERYTHING[batch::BATCHES]

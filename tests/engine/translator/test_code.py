@@ -67,17 +67,17 @@ GENERATOR = f"""
 
 @pytest.mark.parametrize("where", ["same page", "next page", "other page"])
 def test_a_guest_that_compiles(engine: str, where: str) -> None:
-    """Hundreds of times: write code, make it visible, run it in a loop."""
+    """Many times: write code, make it visible, run it in a loop."""
     place = {"same page": CODE + 0x800, "next page": CODE + 4096, "other page": DATA + 8192}[where]
 
     def scenario(name: str) -> list[Any]:
-        m = machine(name, GENERATOR.replace("ITERATIONS", "200"))
+        m = machine(name, GENERATOR.replace("ITERATIONS", "60"))
         m.write_memory(place, assemble("nop\n ret"), prot="rwx")
         m._memory.protect(place & -4096, 4096, RWX)
         m.x[3] = place
         return [observed(m, 333), observed(m)]
 
-    assert compare(engine, scenario)[1][4][2][0] == 3 * sum(range(201))
+    assert compare(engine, scenario)[1][4][2][0] == 3 * sum(range(61))
 
 
 def test_code_on_a_page_with_data(engine: str) -> None:

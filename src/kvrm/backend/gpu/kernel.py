@@ -34,7 +34,7 @@ from kvrm.backend.gpu.rounds import Lane, Run, begin_rounds, emit_loop
 from kvrm.backend.gpu.stage import DeviceStage
 from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter import flags
-from kvrm.engine.interpreter.abi import DECODER, Callee
+from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT, Reason
@@ -43,7 +43,7 @@ from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
 from kvrm.machine import state as layout
-from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
 from kvrm.values import StagingError
 
 TRIPLE = "nvptx64-nvidia-cuda"

@@ -15,9 +15,8 @@ from kvrm.backend.gpu import access
 from kvrm.backend.gpu.far import DONE
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS
 from kvrm.memory import PAGE
-from kvrm.staging.emitter import I64, Emitter
+from kvrm.staging.emitter import I16, I64, Emitter
 
-I16 = ir.IntType(16)
 MOST = 2
 """Prefetches of a site."""
 STEPS_BYTES = 2 * MOST

@@ -8,13 +8,13 @@ from random import Random
 
 import numpy as np
 
+from kvrm.backend.cpu.worker import Worker
 from kvrm.backend.gpu.plan import MOST_TARGETS, plan
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.recorder import Accesses, Recorder
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.machine.lanes_job import Job
-from kvrm.machine.lanes_worker import Worker
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import Stop
 from kvrm.memory import PAGE, GuestFault, Memory

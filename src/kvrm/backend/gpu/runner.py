@@ -2,7 +2,7 @@
 
 A lane that needs the host - for a system call that is not resident (`kvrm.linux.resident`), code that
 changes, an instruction that only the reference runs - is taken to the CPU, where a worker goes on with it
-(`kvrm.machine.lanes_worker`).
+(`kvrm.backend.cpu.worker`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.backend.cpu.worker import LaneMemory
 from kvrm.backend.gpu.abi import FAULT, FULL, GROUP, IS_MAPPED
 from kvrm.backend.gpu.arrays import OnDevice, on_host
 from kvrm.backend.gpu.code import Code
@@ -32,13 +33,12 @@ from kvrm.machine.lanes import Lanes, Work
 from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
 from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.lanes_worker import LaneMemory
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Progress, Stop
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.machine.texts import Texts
-from kvrm.memory import PAGE, AccessKind, OutOfMemory, Prot
+from kvrm.memory import PAGE, AccessKind, OutOfMemory
 
 SLICE_SECONDS = 0.05
 """How long a launch is meant to take, so that `cancel` and `poll` are served."""
@@ -177,7 +177,7 @@ class CudaLanes(Lanes):
         assert job is not None
         device().use()
         try:
-            here = job.ended is None and not self._changes_code(job) and not self._needs_the_cpu(job)
+            here = job.is_resident
             if here:
                 self._lay_out(job)
         except OutOfMemory:
@@ -205,19 +205,6 @@ class CudaLanes(Lanes):
         self._go_on_elsewhere(job, leaving, spent, plan.budget)
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
-
-    def _needs_the_cpu(self, job: Job) -> bool:
-        """Whether signals come at counts of instructions, or a filter (seccomp) sees the lanes' calls."""
-        process = job.snapshot.process
-        return process is not None and (process.due is not None or bool(process.fields["seccomp"]))
-
-    def _changes_code(self, job: Job) -> bool:
-        """Whether lanes begin with code of their own."""
-        return any(
-            region.prot & Prot.X and region.start < start + array.shape[1] and start < region.end
-            for start, array in job.memory
-            for region in job.snapshot.memory.regions
-        )
 
     def _release(self, job: Job) -> None:
         """Those that are on the device just go on there."""
@@ -343,7 +330,7 @@ class CudaLanes(Lanes):
         changes = memory.take_changes()
         state = left.words[: layout.EXIT_OFFSET // 8].tobytes(), pc
         arrived = int(left.words[layout.REASON // 8]) == Reason.CODE
-        job.kept[lane] = Kept(state, changes, process, retired, spent, arrived=arrived)
+        job.kept[lane] = Kept(state, changes, job.snapshot.memory, process, retired, spent, arrived=arrived)
 
     def _progress(self, running: bool, seconds: float) -> Progress:
         on_cpu = super()._progress(running, seconds)

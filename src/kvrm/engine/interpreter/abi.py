@@ -7,7 +7,7 @@ from llvmlite import ir
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.slots import SLOT_PER_PC, Reason
 from kvrm.machine import state as layout
-from kvrm.staging.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Emitter
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Callee, Emitter
 
 CONVENTION = "preserve_nonecc"
 """No register is the callee's to keep. Handlers end in tail calls and never return to each other: with the C
@@ -73,14 +73,6 @@ class Function:
         e.position_at_end(found)
         offset = e.mul(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, SLOT_PER_PC))
         self.advance(e.at(slots, offset), cost)
-
-
-class Callee:
-    """A function's address as something that llvmlite can call."""
-
-    def __init__(self, pointer: ir.Value, function_type: ir.FunctionType) -> None:
-        self.get_reference = pointer.get_reference
-        self.function_type = function_type
 
 
 def untagged(e: Emitter, address: ir.Value) -> ir.Value:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.interpreter.abi import Callee
 from kvrm.engine.interpreter.memory import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.linux import abi
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT
-from kvrm.staging.emitter import I32, I64, PTR, Emitter
+from kvrm.staging.emitter import I16, I32, I64, PTR, Callee, Emitter
 
-I16 = ir.IntType(16)
 READY = abi.POLLIN | abi.POLLOUT | abi.POLLRDNORM | abi.POLLWRNORM
 """What holds of each regular file."""
 _MEMMOVE = ir.FunctionType(PTR, [PTR, PTR, I64])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import CHUNK_PAGES, PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kvrm.engine.interpreter.dispatch import Dispatch, Policy
     from kvrm.engine.interpreter.skipping import Skipping
 
-CHUNK_PAGES = 31
-"""Predecoded pages allocated at a time."""
 SLICE = 10_000_000
 """Instructions between two samples, and two looks at the host's signals: some 10 ms, a Ctrl-C's delay."""
 SHORT_SLICE = 5_000_000
@@ -73,8 +71,8 @@ class Interpreter:
     handlers of that class can run the word. One that they cannot run is an exit. With `skip_by`, loops that
     samples find may be skipped (`kvrm.engine.interpreter.skipping`).
 
-    `slice`, `ready`, `ran` and `resume` are for another loop that enters native code
-    (`kvrm.engine.lane_loop`), and returns when native code leaves for what that loop does not know.
+    `slice`, `ready`, `chunks`, `ran`, `resume` and `follow` are for another loop that enters native code
+    (`kvrm.backend.cpu.loop`), and returns when native code leaves for what that loop does not know.
     """
 
     records = False
@@ -169,6 +167,18 @@ class Interpreter:
     def ready(self) -> None:
         """Point the state at the newest decode tables, for another loop that enters native code."""
         self._refresh()
+
+    @property
+    def chunks(self) -> list[int]:
+        """Where predecoded pages are, `CHUNK_PAGES` one after another from each address on."""
+        return self._bases
+
+    def follow(self, budget: int) -> bool:
+        """Record what the program does next, at most `budget` instructions, if an engine wants to know.
+
+        True if it did; the state says for what reason native code has left then.
+        """
+        return False
 
     def ran(self, instructions: int, seconds: float) -> None:
         """Count what native code did that another loop entered."""

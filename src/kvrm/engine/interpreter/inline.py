@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from llvmlite import ir
 
 from kvrm.engine.exits import Exit, ExitKind
-from kvrm.engine.interpreter.abi import DECODER, Callee
+from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.engine import OUT_OF_BUDGET, SIMPLE, Interpreter
 from kvrm.engine.interpreter.memory import entry, host_address, page_table
 from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
@@ -24,7 +24,7 @@ from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory
 from kvrm.staging import native
-from kvrm.staging.emitter import I32, I64, PTR, Emitter
+from kvrm.staging.emitter import I32, I64, PTR, Callee, Emitter
 
 Emits = Callable[[Emitter, ir.Value], ir.Value]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from kvrm.engine.interpreter import flags
-from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Callee, Function
+from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Function
 from kvrm.engine.interpreter.answers import answer
 from kvrm.engine.interpreter.memory import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import (
@@ -26,7 +26,7 @@ from kvrm.isa.definition import BUCKET_SHIFT
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, X_BIT
 from kvrm.staging import native
-from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
 
 MXCSR = 0x1F80
 """To nearest, subnormals kept, no traps: x86's floating-point control register after a reset."""

@@ -18,6 +18,8 @@ replaced, or 0."""
 PLAIN_PER_PC = 2
 PAGE_BYTES = 41 * 1024
 """Distance between the slots of two pages: the slots, the plain handlers, and a rest of zeros."""
+CHUNK_PAGES = 31
+"""Predecoded pages allocated at a time, which lie one after another."""
 
 KEYS = 1 << 11
 """Buckets of candidates for each class: bits 31:21 of a word."""

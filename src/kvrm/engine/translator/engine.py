@@ -91,6 +91,16 @@ class Translator(Interpreter):
         """Instructions up to the next sample."""
         return max(self._due - self.account.instructions, 1)
 
+    def follow(self, budget: int) -> bool:
+        """As the interpreter's."""
+        if not self._wanted:
+            return False
+        self._follow(budget)
+        left = self._words[layout.REMAINING >> 3]  # of the single step that did not retire
+        self._words[layout.REMAINING >> 3] = 0
+        self._words[layout.HORIZON >> 3] -= left
+        return True
+
     # -- sampling --------------------------------------------------------------------------------------------
     def _enter(self, budget: int) -> None:
         if self._wanted:

@@ -24,6 +24,7 @@ from kvrm.linux.resident.layout import (
     KINDS,
     RECORD,
     SOME_FIXED,
+    Answer,
     Fixed,
     Stream,
     Word,
@@ -282,8 +283,10 @@ class Call:
     def kind(self, fd: ir.Value) -> ir.Value:
         """What that is: a `Stream`."""
         number = self.open_file(fd)
-        begun_with = self.equal(self.get(Word.OPENED, number), 0)
-        return self.e.select(begun_with, self.fixed(KINDS, number), const(Stream.FILE))
+        opened = self.get(Word.OPENED, number)
+        # answer 0 is none, and there is room for its kind all the same
+        of_answer = self.e.load_at(self.answer(self.e.and_(opened, const(0xFFFFFFFF))), 8 * Answer.KIND, I64)
+        return self.e.select(self.equal(opened, 0), self.fixed(KINDS, number), of_answer)
 
     def stream(self, fd: ir.Value) -> ir.Value:
         """The same of any descriptor; EBADF if it is none, and those that are not known are for the CPU."""

@@ -25,15 +25,13 @@ from kvrm.linux.resident.layout import (
     LIMITS,
     LINK,
     NAME,
-    RANDOM,
-    RANDOM_MOST,
     TARGET,
     UTSNAME,
     Fixed,
     Word,
 )
 from kvrm.linux.signals import UNBLOCKABLE
-from kvrm.staging.emitter import I8, I32, I64
+from kvrm.staging.emitter import I8, I64
 
 UTSNAME_BYTES = 390
 SLEEP_MOST = 1 << 30
@@ -99,24 +97,10 @@ def _uname(c: Call) -> None:
 
 
 def _getrandom(c: Call) -> None:
-    """The bytes of `Random.randbytes`: whole words, and the high bytes of another one."""
-    e, address, count, flags = c.e, c.x(0), c.x(1), c.x(2, "u")
-    both = c.equal(e.and_(flags, const(6)), 6)
-    c.fail_if(e.or_(c.has(flags, ~abi.GRND_FLAGS), both), Errno.EINVAL)
-    c.refuse_unless(c.below(count, 4 * RANDOM_MOST))
-    words, taken = e.lshr(e.add(count, const(3)), const(2)), c.get(Word.RANDOM)
-    c.refuse_unless(c.below(e.add(words, taken), RANDOM_MOST + 1))
-    c.require_writable(address, count)
-    data = c.local(1)
-    with e.repeat(words) as i:
-        word = e.load_at(c.place(RANDOM), e.shl(e.add(taken, i), const(2)), I32)
-        left = e.sub(count, e.shl(i, const(2)))
-        size = e.select(c.below(left, 4), left, const(4))
-        unused = e.trunc(e.shl(e.sub(const(4), size), const(3)), I32)
-        e.store(e.lshr(word, unused), data)
-        c.write(e.add(address, e.shl(i, const(2))), size, data)
-    c.put(Word.RANDOM, e.add(taken, words))
-    c.ret(count)
+    flags = c.x(2, "u")
+    both = c.equal(c.e.and_(flags, const(6)), 6)
+    c.fail_if(c.e.or_(c.has(flags, ~abi.GRND_FLAGS), both), Errno.EINVAL)
+    c.ret(files.random_bytes(c, c.x(0), c.x(1)))
 
 
 def _rt_sigaction(c: Call) -> None:

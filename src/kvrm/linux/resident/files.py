@@ -24,6 +24,8 @@ from kvrm.linux.resident.layout import (
     NAME_WORDS,
     QUESTION_WORDS,
     QUESTIONS,
+    RANDOM,
+    RANDOM_MOST,
     STAT_BYTES,
     STATS,
     Answer,
@@ -33,7 +35,7 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.memory import VA_BITS, Prot
-from kvrm.staging.emitter import I1, I8, I64, PTR, Emitter
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Emitter
 
 PIECES = 16
 """Buffers of a readv or writev."""
@@ -187,8 +189,29 @@ def _lowest(c: Call, bits: ir.Value) -> ir.Value:
 
 
 # -- reading ---------------------------------------------------------------------------------------------
+def random_bytes(c: Call, address: ir.Value, count: ir.Value) -> ir.Value:
+    """Write the bytes of `Random.randbytes`, whole words and the high bytes of another one; how many."""
+    e = c.e
+    c.refuse_unless(c.below(count, 4 * RANDOM_MOST))
+    words, taken = e.lshr(e.add(count, const(3)), const(2)), c.get(Word.RANDOM)
+    c.refuse_unless(c.below(e.add(words, taken), RANDOM_MOST + 1))
+    c.require_writable(address, count)
+    data = c.local(1)
+    with e.repeat(words) as i:
+        word = e.load_at(c.place(RANDOM), e.shl(e.add(taken, i), const(2)), I32)
+        left = e.sub(count, e.shl(i, const(2)))
+        size = e.select(c.below(left, 4), left, const(4))
+        unused = e.trunc(e.shl(e.sub(const(4), size), const(3)), I32)
+        e.store(e.lshr(word, unused), data)
+        c.write(e.add(address, e.shl(i, const(2))), size, data)
+    c.put(Word.RANDOM, e.add(taken, words))
+    return count
+
+
 def read(c: Call) -> None:
     """Read what a stream or file has next."""
+    with c.e.if_then(c.equal(c.stream(c.x(0, "i")), Stream.RANDOM)):
+        c.ret(random_bytes(c, c.x(1), c.x(2)))
     with _reading(c) as (at, end):
         _take(c, at, end, c.x(1), c.x(2))
 
@@ -217,6 +240,7 @@ def _reading(c: Call) -> Iterator[tuple[ir.Value, ir.Value]]:
     e, fd = c.e, c.x(0, "i")
     kind = c.stream(fd)
     c.fail_if(e.not_(c.below(kind, Stream.STDOUT)), Errno.EBADF)
+    c.refuse_if(c.equal(kind, Stream.RANDOM))
     file, is_file, at = c.open_file(fd), c.equal(kind, Stream.FILE), c.local(1)
     offset = c.get(Word.OFFSET, file)
     start, end = _rest(c, file, offset)
@@ -250,6 +274,7 @@ def mappable(
     e, kind, flags = c.e, c.stream(fd), c.x(3, "u")
     shared = e.not_(c.equal(e.and_(flags, const(abi.MAP_TYPE)), abi.MAP_PRIVATE))
     to_write = e.and_(shared, c.has(c.x(2), Prot.W))
+    c.refuse_if(c.equal(kind, Stream.RANDOM))
     c.fail_if(e.or_(to_write, e.not_(c.below(kind, Stream.STDOUT))), Errno.EACCES)
     c.fail_if(c.equal(kind, Stream.INPUT), Errno.ENODEV)
     file = c.open_file(fd)
@@ -274,7 +299,9 @@ def _take(c: Call, at: ir.Value, end: ir.Value, address: ir.Value, size: ir.Valu
 def lseek(c: Call) -> None:
     """Move a file's offset; streams have none."""
     e, fd, offset, whence = c.e, c.x(0, "i"), c.x(1), c.x(2, "u")
-    c.fail_if(e.not_(c.equal(c.stream(fd), Stream.FILE)), Errno.ESPIPE)
+    kind = c.stream(fd)
+    c.refuse_if(c.equal(kind, Stream.RANDOM))
+    c.fail_if(e.not_(c.equal(kind, Stream.FILE)), Errno.ESPIPE)
     c.refuse_unless(c.below(whence, abi.SEEK_END + 1))
     file = c.open_file(fd)
     answer, _ = _opened(c, file)
@@ -332,6 +359,7 @@ def sendfile(c: Call) -> None:
     with _writing(c, c.x(0, "i")) as (which, at):
         c.fail_if(e.not_(c.below(kind, Stream.STDOUT)), Errno.EBADF)
         c.fail_if(c.equal(kind, Stream.INPUT), Errno.EINVAL)
+        c.refuse_if(c.equal(kind, Stream.RANDOM))
         file = c.open_file(fd)
         offset = c.get(Word.OFFSET, file)
         start, end = _rest(c, file, offset)
@@ -387,14 +415,14 @@ def _status(c: Call, fd: ir.Value, to: ir.Value) -> None:
     answer, _ = _opened(c, c.open_file(fd))
     index = e.mul(e.sub(kind, const(Stream.INPUT)), const(STAT_BYTES // 8))
     of_file, of_stream = e.at(answer, 8 * Answer.STATUS), c.place(STATS, index)
-    c.write(to, STAT_BYTES, e.select(c.equal(kind, Stream.FILE), of_file, of_stream))
+    c.write(to, STAT_BYTES, e.select(c.below(kind, Stream.INPUT), of_file, of_stream))
     c.ret(0)
 
 
 def ioctl(c: Call) -> None:
     """No file is a terminal."""
     request = c.x(1, "u")
-    c.stream(c.x(0, "i"))
+    c.refuse_if(c.equal(c.stream(c.x(0, "i")), Stream.RANDOM))
     for known in (abi.FIOCLEX, abi.FIONCLEX, abi.FIONBIO, abi.FIONREAD):
         c.refuse_if(c.equal(request, known))
     c.ret(-Errno.ENOTTY)
@@ -407,7 +435,7 @@ def fcntl(c: Call) -> None:
     file = c.open_file(fd)
     _, flags = _opened(c, file)
     c.ret_if(c.equal(command, abi.F_GETFD), e.lshr(c.get(Word.DESCRIPTOR, fd), const(32)))
-    status = e.select(c.equal(kind, Stream.FILE), flags, c.fixed(FLAGS, file))
+    status = e.select(c.below(kind, Stream.INPUT), flags, c.fixed(FLAGS, file))
     c.ret_if(c.equal(command, abi.F_GETFL), status)
     with e.if_then(c.equal(command, abi.F_SETFD)):
         _set(c, fd, file, c.has(argument, abi.FD_CLOEXEC))

@@ -17,7 +17,7 @@ import numpy as np
 from kvrm.errors import UsageError
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Failure
-from kvrm.linux.files.open_file import Descriptor, OpenFile
+from kvrm.linux.files.open_file import Descriptor, DeviceFile, OpenFile
 from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
@@ -34,6 +34,7 @@ from kvrm.linux.resident.layout import (
     STAT_BYTES,
     Answer,
     Ask,
+    Stream,
     Word,
 )
 from kvrm.linux.space import find_room, page_up, readable
@@ -89,6 +90,7 @@ class Known:
     result: int = 0
     status: bytes = bytes(STAT_BYTES)
     content: bytes = b""
+    kind: Stream = Stream.FILE
 
 
 FOR_THE_CPU = Known(NOT_HERE)
@@ -227,6 +229,7 @@ class KnownFiles:
             self._contents.append(self._store.upload(whole))
             row = np.zeros(ANSWER_WORDS, np.uint64)
             row[Answer.RESULT] = known.result & layout.U64
+            row[Answer.KIND] = known.kind
             row[Answer.CONTENT], row[Answer.SIZE] = self._contents[-1].address, len(known.content)
             ask, name = question
             row[Answer.STATUS : Answer.QUESTION] = np.frombuffer(known.status, np.uint64)
@@ -258,6 +261,8 @@ def _known(process: Process, question: Question, room: int) -> Known:
 
 
 def _content(process: Process, file: OpenFile, room: int) -> Known:
+    if isinstance(file, DeviceFile) and file.node.kind == "random" and not file.writable:
+        return Known(0, layout.stat(file.stat()), kind=Stream.RANDOM)
     if not isinstance(file, GuestFile) or file.writable:
         return FOR_THE_CPU
     status = file.stat()

@@ -25,6 +25,7 @@ class Stream(IntEnum):
     OTHER = 0  # for the CPU
     NONE = auto()
     FILE = auto()  # which one is in the lane's words
+    RANDOM = auto()  # /dev/urandom and its kin, opened by the lane
     INPUT = auto()
     STDOUT = auto()  # those from here on can be written to, the two before it be read
     STDERR = auto()
@@ -52,8 +53,9 @@ class Answer(IntEnum):
     RESULT = 0  # 0, what the call fails with, or NOT_HERE
     CONTENT = 1  # device address
     SIZE = 2  # bytes of it
-    STATUS = 3  # `struct stat`
-    QUESTION = 3 + STAT_BYTES // 8
+    KIND = 3  # a `Stream`: FILE or RANDOM
+    STATUS = 4  # `struct stat`
+    QUESTION = 4 + STAT_BYTES // 8
 
 
 ANSWER_WORDS = Answer.QUESTION + QUESTION_WORDS

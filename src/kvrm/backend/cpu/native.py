@@ -1,0 +1,59 @@
+"""The compiled loop of lanes and what Python calls of it; there is one in a process."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from llvmlite import ir
+
+from kvrm.backend.cpu import loop, space
+from kvrm.backend.cpu.linux import HostLane
+from kvrm.backend.cpu.table import NOT_AN_END
+from kvrm.linux.resident import calls
+from kvrm.staging import native
+from kvrm.staging.kernel import define
+
+
+class LaneLoop:
+    """The compiled functions, which take the address of a table. Use `lane_loop()`."""
+
+    def __init__(self) -> None:
+        self._loader = native.load_kept("lanes", module_text)
+        words = ctypes.c_int64
+        table = ctypes.c_void_p
+        self.run = ctypes.CFUNCTYPE(words, table)(self._loader.address("run_lanes"))
+        self.reset = ctypes.CFUNCTYPE(words, table)(self._loader.address("reset"))
+        self.store_results = ctypes.CFUNCTYPE(words, table, *[words] * 4)(
+            self._loader.address("store_results")
+        )
+
+
+def module_text() -> str:
+    """LLVM text of the loop with its system calls."""
+    module = ir.Module(name="lanes")
+    calls.resident(module, HostLane)
+    for function in (space.reset, loop.store_results, loop.run_lanes):
+        define(module, function)
+    return str(module)
+
+
+@functools.cache
+def lane_loop() -> LaneLoop:
+    """The process's native loop."""
+    return LaneLoop()
+
+
+def address_of(function: Any) -> int:
+    """The host address of a ctypes function."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def table_of_ends(ends: Mapping[int, int]) -> bytes:
+    """What `Field.ENDS` points to, for the reasons (`Reason`) that end a lane and their codes."""
+    table = bytearray([NOT_AN_END] * 64)
+    for reason, code in ends.items():
+        table[reason] = code
+    return bytes(table)

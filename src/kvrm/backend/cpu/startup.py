@@ -1,0 +1,61 @@
+"""The part of a program that is the same for all its lanes: what it does before it sees any input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kvrm.linux.files.streams import BytesInput
+from kvrm.linux.outcome import Outcome, Stopped
+from kvrm.linux.syscall_table import TABLE
+
+if TYPE_CHECKING:
+    from kvrm.linux.lane import LaneProcess
+    from kvrm.linux.process import Text
+    from kvrm.linux.snapshot import Snapshot
+
+LONGEST: Final = 1 << 25
+"""Instructions that are looked at: some 100 ms."""
+_SEE_INPUT: Final = frozenset(["read", "readv", "ioctl"])
+_END: Final = frozenset(["exit", "exit_group"])
+ENOUGH: Final = Stopped("the next call may see input")
+
+
+class Startup:
+    """A `LaneProcess` that ends the run at the first call that may see standard input, before it is done.
+
+    That is a call that is not staged too: few programs make one before they read, and what it sees is not
+    looked at here.
+    """
+
+    def __init__(self, process: LaneProcess) -> None:
+        self._process = process
+
+    def begin(self, snapshot: Snapshot, stdin: bytes | None, alone: bool = False) -> None:
+        """As `LaneProcess.begin`."""
+        self._process.begin(snapshot, stdin, alone)
+
+    def set_arguments(self, args: Sequence[Text]) -> None:
+        """As `LaneProcess.set_arguments`."""
+        self._process.set_arguments(args)
+
+    @property
+    def due(self) -> int | None:
+        """As `LaneProcess.due`."""
+        return self._process.due
+
+    def expire(self, retired: int) -> Outcome | None:
+        """As `LaneProcess.expire`."""
+        return self._process.expire(retired)
+
+    def syscall(self, retired: int) -> Outcome | None:
+        """As `LaneProcess.syscall`, or ENOUGH."""
+        process = self._process.current()
+        call = TABLE.get(process.state.words[8] & 0xFFFFFFFF)
+        if call is None or not call.resident or call.name in _END:
+            return ENOUGH
+        if call.name in _SEE_INPUT:
+            descriptor = process.descriptors.get(process.state.words[0] & 0xFFFFFFFF)
+            if descriptor is not None and isinstance(descriptor.file, BytesInput):
+                return ENOUGH
+        return self._process.syscall(retired)
