@@ -65,7 +65,7 @@ class TestLanes:
 
     @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
     def test_adversaries(self, step: int) -> None:
-        """By default every fifth run where there are over a thousand, of all loops; the CPU's tests do all."""
+        """Where there are over a thousand runs, every fifth by default; the CPU's tests do all."""
         lab = Lab(1)
         for budget, all_wanted in by_budget().items():
             wanted = all_wanted[:: step if len(all_wanted) > 1000 else 1]
