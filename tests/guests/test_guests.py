@@ -73,7 +73,14 @@ def test_like_qemu(
     assert inputs.contents(work) == inputs.files()  # KVRM's guest wrote to its overlay only
 
 
-@pytest.mark.parametrize("command", COMMANDS[::8], ids=lambda command: command.name)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=() if i % 2 == 0 else pytest.mark.slow)
+        for i, command in enumerate(COMMANDS[::8])
+    ],
+    ids=lambda command: command.name,
+)
 def test_engines_agree(
     command: Command, work: Path, guest_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
