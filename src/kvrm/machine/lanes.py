@@ -266,7 +266,10 @@ class Lanes(Runner[LaneResults]):
         return self._workers[0]
 
     def _add_worker(self, job: Job) -> None:
-        self._workers.append(Worker(self._machine, job))
+        worker = Worker(self._machine, job)
+        if self._workers:
+            worker.learn_from(self._workers[0])
+        self._workers.append(worker)
 
     def _pass(self, job: Job, work: Work, budget: int, last: bool) -> None:
         """Run every lane that has not ended once."""

@@ -99,6 +99,11 @@ class Worker:
         self._space = LaneSpace(table, self._memory) if self._native else None
         self._process: HostProcess | None = None
 
+    def learn_from(self, leader: Worker) -> None:
+        """Let the leader's engine find out what is hot."""
+        if self._native:
+            self._engine.learn_from(leader._engine)
+
     # -- what `Machine._run_to` tells ------------------------------------------------------------------------
     def tick(self, retired: int) -> bool:
         """Count what the present lane has retired beyond what was counted before; whether to end."""

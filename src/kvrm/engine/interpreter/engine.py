@@ -206,6 +206,12 @@ class Interpreter:
     def poll(self) -> None:
         """Nothing goes on in the background."""
 
+    def learn_from(self, leader: Interpreter) -> None:
+        """Take no samples, and use what those of another engine find, which runs the same program.
+
+        Without it each of many threads would stop for samples, and have the same code translated again.
+        """
+
     def _enter(self, budget: int) -> None:
         if self.trace is not None:
             self.trace += self.record(budget)

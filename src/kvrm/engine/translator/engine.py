@@ -18,6 +18,7 @@ import weakref
 from array import array
 from collections import deque
 from collections.abc import Set
+from functools import partial
 from typing import Any
 
 from kvrm.engine.account import Account
@@ -66,6 +67,8 @@ class Translator(Interpreter):
         self._number = next(_numbers)
         self._withdraw: Any = None
         self._arrived: deque[Compiled] = deque()
+        self._learners = [self._arrived]
+        self._leads = True
         self._program = ""
         self._remembered: dict[int, list[str]] = {}
 
@@ -86,9 +89,18 @@ class Translator(Interpreter):
             self._add(self._arrived.popleft())
             self._patience = HOT
 
+    def learn_from(self, leader: Interpreter) -> None:
+        """As the interpreter's: use the leader's regions."""
+        if isinstance(leader, Translator):
+            self._leads = False
+            self._arrived.extend(leader._regions.values())
+            leader._learners.append(self._arrived)
+
     @property
     def slice(self) -> int:
         """Instructions up to the next sample."""
+        if not self._leads:
+            return super().slice
         return max(self._due - self.account.instructions, 1)
 
     def follow(self, budget: int) -> bool:
@@ -110,7 +122,8 @@ class Translator(Interpreter):
 
     def _serve(self, reason: Reason) -> Exit | None:
         # a slice goes on where a run ends
-        if reason is Reason.BUDGET and self.account.instructions >= self._due and not self._wanted:
+        ended = reason is Reason.BUDGET and self.account.instructions >= self._due
+        if ended and self._leads and not self._wanted:
             self._sample()
             self._due = self.account.instructions + self._slice
         return super()._serve(reason)
@@ -177,7 +190,7 @@ class Translator(Interpreter):
         known = {entry: region.starts for entry, region in self._active.items()}
         trace = array("Q", self._trace).tobytes()
         job = Job(self._number, self._program, self._features, trace, code, known)
-        self._store.background.submit(job, self._arrived.append)
+        self._store.background.submit(job, partial(_hand_out, self._learners))
         if self._withdraw is None:
             self._withdraw = weakref.finalize(self, self._store.background.withdraw, self._number)
             self._withdraw.atexit = False
@@ -252,3 +265,9 @@ class Translator(Interpreter):
         for region in [r for r in self._regions.values() if any(first <= page < last for page in r.pages)]:
             self._remove(region)
         super().invalidate(start, end)
+
+
+def _hand_out(learners: list[deque[Compiled]], region: Compiled) -> None:
+    """Let all of them have a region. No method, for an engine that is no longer used must not live for it."""
+    for arrived in learners:
+        arrived.append(region)
