@@ -244,7 +244,8 @@ class Lanes(Runner[LaneResults]):
         job = self._job
         assert job is not None
         left = plan.budget
-        if left and job.has_common_start and not self.breakpoints:
+        # policies count what they are asked, by each lane
+        if left and job.has_common_start and not self.breakpoints and not self._machine.policies:
             self._job = job = replace(
                 job, base=self._worker(job).past_startup(job, min(plan.batch, left) - 1)
             )

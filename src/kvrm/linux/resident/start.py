@@ -195,7 +195,8 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     put(LIMITS, b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(16)))
     put(RANDOM, _random_words(snapshot))
     room = process.limit(abi.RLIMIT_NOFILE)[0] - len(process.descriptors)
-    block[Fixed.MAY_OPEN], block[Fixed.BEYOND] = room >= DESCRIPTORS, max(process.descriptors) >= DESCRIPTORS
+    block[Fixed.MAY_OPEN] = room >= DESCRIPTORS
+    block[Fixed.BEYOND] = any(fd >= DESCRIPTORS for fd in process.descriptors)
     block[KINDS : KINDS + OPEN_FILES] = Stream.NONE
     for file, number in numbered(process).items():
         kind = _kind(file)
