@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux.files.streams import BytesInput
@@ -11,8 +10,6 @@ from kvrm.linux.syscall_table import TABLE
 
 if TYPE_CHECKING:
     from kvrm.linux.lane import LaneProcess
-    from kvrm.linux.process import Text
-    from kvrm.linux.snapshot import Snapshot
 
 LONGEST: Final = 1 << 25
 """Instructions that are looked at: some 100 ms."""
@@ -22,7 +19,7 @@ ENOUGH: Final = Stopped("the next call may see input")
 
 
 class Startup:
-    """A `LaneProcess` that ends the run at the first call that may see standard input, before it is done.
+    """What a run needs of a `LaneProcess`; it ends before the first call that may see standard input.
 
     That is a call that is not staged too: few programs make one before they read, and what it sees is not
     looked at here.
@@ -30,14 +27,6 @@ class Startup:
 
     def __init__(self, process: LaneProcess) -> None:
         self._process = process
-
-    def begin(self, snapshot: Snapshot, stdin: bytes | None, alone: bool = False) -> None:
-        """As `LaneProcess.begin`."""
-        self._process.begin(snapshot, stdin, alone)
-
-    def set_arguments(self, args: Sequence[Text]) -> None:
-        """As `LaneProcess.set_arguments`."""
-        self._process.set_arguments(args)
 
     @property
     def due(self) -> int | None:

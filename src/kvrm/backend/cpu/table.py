@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ctypes import addressof, c_uint64
 from enum import IntEnum, auto
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from kvrm.machine.lanes_inputs import offset_of, words_of
 from kvrm.machine.lanes_results import Outputs
-from kvrm.memory import PAGE
+from kvrm.memory.regions import pieces
 
 
 class Field(IntEnum):
@@ -162,15 +162,6 @@ class Table:
         self.point_to_rows(Field.KEPT, kept)
         collected = []
         for (start, stop), rows in out.memory.items():
-            for address, done, size in pieces(start, stop):
+            for address, done, size in pieces(start, stop - start):
                 collected.append((rows.ctypes.data + done, stop - start, address, size))
         self.point_to_rows(Field.COLLECTED, collected)
-
-
-def pieces(start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Cut a range of addresses at page ends: address, bytes before it, bytes in it."""
-    at = start
-    while at < stop:
-        size = min(PAGE - at % PAGE, stop - at)
-        yield at, at - start, size
-        at += size

@@ -21,7 +21,7 @@ from kvrm.backend.cpu.memory import OWNED_ROOM, LaneSpace
 from kvrm.backend.cpu.native import address_of, lane_loop, table_of_ends
 from kvrm.backend.cpu.process import HostProcess
 from kvrm.backend.cpu.startup import LONGEST, Startup
-from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, Field, Phase, Table, Verdict, pieces
+from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, Field, Phase, Table, Verdict
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.library import library
 from kvrm.engine.interpreter.slots import Reason
@@ -38,6 +38,7 @@ from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.machine.views import MemoryView
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot
+from kvrm.memory.regions import pieces
 
 ENDS = {
     Reason.BRK: Stop.BRK,
@@ -135,7 +136,7 @@ class Worker:
     def _require_room(self) -> None:
         """UsageError unless the memory that lanes begin with fits into the machine's limit."""
         private = {address // PAGE for address in self._memory.private(0, 1 << 64)}
-        inputs = ((start, start + array.shape[1]) for start, array in self._job.memory)
+        inputs = ((start, array.shape[1]) for start, array in self._job.memory)
         own = {address // PAGE for span in inputs for address, *_ in pieces(*span)}
         if own and len(own | private) * PAGE > self._memory.limit:
             raise UsageError("lanes.memory does not fit into the machine's memory_limit")
@@ -164,7 +165,7 @@ class Worker:
         inputs = [
             (array.ctypes.data + done, array.shape[1], address, size)
             for start, array in job.memory
-            for address, done, size in pieces(start, start + array.shape[1])
+            for address, done, size in pieces(start, array.shape[1])
         ]
         table.point_to_rows(Field.INPUTS, inputs)
         if self._origin_process is not None:
@@ -298,7 +299,7 @@ class Worker:
     def past_startup(self, job: Job, most: int) -> MachineSnapshot:
         """Where lanes part: before the program sees input, and `most` instructions after it begins."""
         machine, process = self._machine, self._machine._process
-        self.begin(job, set(), 0, True)
+        self._job, machine.breakpoints = job, set()
         self._set_up(0)
         machine._process, counted = Startup(process), self.counters[COUNTED]
         try:
@@ -382,7 +383,7 @@ class Worker:
     def _peek(self, start: int, stop: int) -> Any:
         """Guest memory; zeros where a lane has unmapped it."""
         data = np.zeros(stop - start, np.uint8)
-        for address, done, size in pieces(start, stop):
+        for address, done, size in pieces(start, stop - start):
             with suppress(GuestFault):
                 data[done : done + size] = np.frombuffer(self._memory.peek(address, size), np.uint8)
         return data

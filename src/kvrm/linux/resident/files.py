@@ -1,9 +1,4 @@
-"""The system calls on descriptors: standard streams, and files whose contents the host has told.
-
-What a path means, and what is in the file, is the same for all lanes while they are on the device: no call
-that changes names or files is done there. So it is asked once: the first lane to name a path stops until the
-host has put the answer in the table (`kvrm.linux.resident.known`), and does its call again.
-"""
+"""The staged system calls on descriptors: standard streams, and files whose contents the host has told."""
 
 from __future__ import annotations
 
@@ -15,15 +10,11 @@ from llvmlite import ir
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno
 from kvrm.linux.files.content import MAX_SIZE
-from kvrm.linux.resident.call import NOT_HERE, UNANSWERED, Call, const
+from kvrm.linux.resident.asking import answer_to
+from kvrm.linux.resident.call import Call, const
 from kvrm.linux.resident.layout import (
-    ANSWER_WORDS,
-    ANSWERS,
     DESCRIPTORS,
     FLAGS,
-    NAME_WORDS,
-    QUESTION_WORDS,
-    QUESTIONS,
     RANDOM,
     RANDOM_MOST,
     STAT_BYTES,
@@ -35,7 +26,7 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.memory import VA_BITS, Prot
-from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Emitter
+from kvrm.staging.emitter import I1, I8, I32, I64
 
 PIECES = 16
 """Buffers of a readv or writev."""
@@ -45,64 +36,7 @@ INDIFFERENT = abi.O_LARGEFILE | abi.O_CLOEXEC | abi.O_NOCTTY
 """Flags that make no difference to what is opened."""
 
 
-# -- what the host knows ---------------------------------------------------------------------------------
-def _answer_to(c: Call, ask: ir.Value, directory: ir.Value, path: ir.Value) -> ir.Value:
-    """The number of the answer to a question about a path; the call fails if that says so."""
-    e, question = c.e, c.local(QUESTION_WORDS)
-    with e.repeat(QUESTION_WORDS) as i:
-        e.store(const(0), e.at(question, e.shl(i, const(3))))
-    e.store(ask, question)
-    name = e.at(question, 8)
-    c.read_string(path, name, 8 * NAME_WORDS)
-    absolute = e.icmp_unsigned("==", e.load(name, typ=I8), ir.Constant(I8, ord("/")))
-    c.refuse_unless(e.or_(absolute, c.equal(directory, abi.AT_FDCWD)))
-    table, asked = (c.lane.pointer(c.fixed(word)) for word in (Fixed.FILES, Fixed.ASKED))
-    number = e.call(_known(c.fn.module), [table, asked, question, c.local(2)])
-    c.ret_if(e.not_(c.below(number, ANSWERS)), number)
-    result = e.load_at(c.answer(number), 8 * Answer.RESULT, I64)
-    c.ret_if(e.not_(c.equal(result, 0)), result)
-    return number
-
-
-def _known(module: ir.Module) -> ir.Function:
-    """`known(table, asked, question, scratch)`: the number of the answer to a question.
-
-    Else UNANSWERED once it is asked, or NOT_HERE. Two words of `scratch` are overwritten.
-    """
-    if "known" in module.globals:
-        return module.globals["known"]
-    fn = ir.Function(module, ir.FunctionType(I64, [PTR] * 4), "known")
-    fn.linkage = "internal"
-    fn.attributes.add("noinline")  # several system calls look files up: one copy for all
-    e = Emitter(fn.append_basic_block("entry"))
-    table, asked, question, found = fn.args
-    difference = e.at(found, 8)
-    e.store(const(0), found)
-    last = e.load_at(table, 8 * Answer.QUESTION, I64)
-    with e.repeat(last) as i:
-        number = e.add(i, const(1))
-        other = e.at(table, e.add(e.mul(number, const(8 * ANSWER_WORDS)), const(8 * Answer.QUESTION)))
-        e.store(const(0), difference)
-        with e.repeat(QUESTION_WORDS) as k:
-            at = e.shl(k, const(3))
-            differs = e.xor(e.load_at(question, at, I64), e.load_at(other, at, I64))
-            e.store(e.or_(e.load(difference, typ=I64), differs), difference)
-        with e.if_then(e.icmp_unsigned("==", e.load(difference, typ=I64), const(0))):
-            e.store(number, found)
-    with e.if_then(e.icmp_unsigned("!=", e.load(found, typ=I64), const(0))):
-        e.ret(e.load(found, typ=I64))
-    with e.if_then(e.icmp_unsigned("==", last, const(ANSWERS - 1))):
-        e.ret(const(NOT_HERE))
-    place = e.atomic_rmw("add", asked, const(1), "monotonic")
-    with e.if_then(e.icmp_unsigned("<", place, const(QUESTIONS))):
-        to = e.at(asked, e.add(e.mul(place, const(8 * QUESTION_WORDS)), const(8)))
-        with e.repeat(QUESTION_WORDS) as k:
-            at = e.shl(k, const(3))
-            e.store(e.load_at(question, at, I64), e.at(to, at))
-    e.ret(const(UNANSWERED))
-    return fn
-
-
+# -- opening and closing ---------------------------------------------------------------------------------
 def _opened(c: Call, file: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The answer that an open file was made by, number 0 if there is none, and the flags.
 
@@ -114,7 +48,6 @@ def _opened(c: Call, file: ir.Value) -> tuple[ir.Value, ir.Value]:
     return answer, e.lshr(word, const(32))
 
 
-# -- opening and closing ---------------------------------------------------------------------------------
 def openat(c: Call) -> None:
     """Open a file for reading, or fail to open one."""
     e, flags = c.e, c.x(2, "u")
@@ -122,7 +55,7 @@ def openat(c: Call) -> None:
     c.refuse_if(e.or_(c.has(flags, CHANGES), both))
     c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
     ask = e.or_(e.shl(e.and_(flags, const(~INDIFFERENT)), const(32)), const(Ask.OPEN))
-    number = _answer_to(c, ask, c.x(0, "i"), c.x(1))
+    number = answer_to(c, ask, c.x(0, "i"), c.x(1))
     used = c.local(1)
     e.store(const(1), used)
     with e.repeat(DESCRIPTORS) as i:
@@ -405,7 +338,7 @@ def newfstatat(c: Call) -> None:
     c.refuse_if(c.has(flags, ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_NO_AUTOMOUNT)))
     of_link = c.has(flags, abi.AT_SYMLINK_NOFOLLOW)
     ask = e.select(of_link, const(Ask.LINK_STATUS), const(Ask.STATUS))
-    answer = c.answer(_answer_to(c, ask, c.x(0, "i"), c.x(1)))
+    answer = c.answer(answer_to(c, ask, c.x(0, "i"), c.x(1)))
     c.write(to, STAT_BYTES, e.at(answer, 8 * Answer.STATUS))
     c.ret(0)
 
