@@ -87,6 +87,15 @@ def test_they_do_in_batches(expected: list[Any]) -> None:
     assert of_lanes(lanes_of(machine()), instructions_per_batch=2) == expected
 
 
+def test_those_that_have_written_read_what_they_write(engine: str) -> None:
+    """Their pages were native code's until they stopped; they go on in Python's memory."""
+    lanes = lanes_of(machine(engine=engine), threads=1)
+    lanes.breakpoints = {CODE + 16}
+    lanes.run()
+    lanes.breakpoints = set()
+    assert lanes.run().memory[DATA : DATA + 8].view(np.uint64)[:, 0].tolist() == (9 * NUMBERS).tolist()
+
+
 def test_they_do_on_a_gpu(place: str, expected: list[Any]) -> None:
     assert of_lanes(lanes_of(machine(target="cuda"))) == expected
 

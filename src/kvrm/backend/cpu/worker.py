@@ -195,6 +195,13 @@ class Worker:
                 self._reported = start = self._job.snapshot.retired
                 self._put(lane, self._run_whole(lane, start + self._budget))
             return
+        try:
+            self._run_resident(numbers)
+        finally:
+            # Python's lanes would write to the pages of the last native one, and read their own
+            self._loop.reset(self._table.address)
+
+    def _run_resident(self, numbers: Words) -> None:
         table, taken = self._table, 0
         written = np.zeros((len(numbers), 2), np.uint64)
         table.point(Field.ORDER, numbers)
