@@ -201,6 +201,12 @@ class Emitter(ir.IRBuilder):
         self.branch(loop)
         self.position_at_end(done)
 
+    def words(self, count: int) -> ir.Value:
+        """The address of as many words of the function's own; to be called in its first block."""
+        found = self.alloca(ir.ArrayType(I64, count))
+        found.type, found.align = PTR, 16
+        return found
+
     def at(self, base: ir.Value, offset: ir.Value | int) -> ir.Value:
         """The address `offset` bytes after `base`."""
         off = ir.Constant(I64, offset) if isinstance(offset, int) else offset

@@ -1,14 +1,45 @@
-"""The operations on the host's memory that kernels have (`kvrm.staging.kernel`): what each does, as Python.
+"""The operations on memory that kernels have (`kvrm.staging.kernel`): what each does, as Python.
 
-Addresses are the host's. A kernel that is given a wrong one reads or writes whatever is there, as C would.
+Addresses are the host's there. A kernel that is given a wrong one reads or writes whatever is there, as C
+would.
 """
 
 from __future__ import annotations
 
-from ctypes import CFUNCTYPE, c_int64, c_uint8, c_uint16, c_uint64, c_void_p, memmove
+from collections.abc import Callable
+from ctypes import (
+    CFUNCTYPE,
+    Array,
+    addressof,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    memmove,
+)
+from typing import TypeVar
 
 U64 = (1 << 64) - 1
+Text = TypeVar("Text", bound=Callable[..., int])
 _RUN = CFUNCTYPE(None, c_void_p)
+
+
+def apart(kernel: Text) -> Text:
+    """Have a kernel compiled on its own, never as a part of its callers."""
+    kernel.apart = True  # type: ignore[attr-defined]
+    return kernel
+
+
+def local(count: int) -> Array[c_int64]:
+    """An array of as many words, for the call of the kernel; they begin as whatever was there."""
+    return (c_int64 * count)()
+
+
+def address(words: Array[c_int64]) -> int:
+    """Where an array of the kernel's own is."""
+    return addressof(words)
 
 
 def load(address: int) -> int:
@@ -19,6 +50,11 @@ def load(address: int) -> int:
 def load_byte(address: int) -> int:
     """The byte at an address."""
     return c_uint8.from_address(address).value
+
+
+def load_four(address: int) -> int:
+    """The 32 bits at an address, unsigned."""
+    return c_uint32.from_address(address).value
 
 
 def store(address: int, value: int) -> int:
@@ -37,6 +73,13 @@ def store_half(address: int, value: int) -> int:
     """Write the low 16 bits."""
     c_uint16.from_address(address).value = value & 0xFFFF
     return value
+
+
+def add(address: int, value: int) -> int:
+    """Add to a word at an address, at once for all that do; what was there before."""
+    before = load(address)
+    store(address, before + value)
+    return before
 
 
 def move(function: int, to: int, source: int, size: int) -> int:

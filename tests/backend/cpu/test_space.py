@@ -20,7 +20,7 @@ from kvrm.linux.resident.layout import FILE, KEEP, MAP
 from kvrm.memory import PAGE
 from kvrm.memory.pages import HOST, ZERO_PAGE, anonymous, host_address
 from kvrm.staging import native
-from kvrm.staging.kernel import define
+from kvrm.staging.translation import define
 
 COUNT = 24
 """Pages of the address space that are looked at."""

@@ -9,7 +9,7 @@ from llvmlite import ir
 from kvrm.backend.cpu import space
 from kvrm.backend.cpu.table import Field
 from kvrm.staging.emitter import I64, PTR, Emitter
-from kvrm.staging.kernel import define
+from kvrm.staging.translation import define
 
 
 class HostLane:

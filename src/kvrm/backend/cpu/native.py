@@ -14,7 +14,7 @@ from kvrm.backend.cpu.linux import HostLane
 from kvrm.backend.cpu.table import NOT_AN_END
 from kvrm.linux.resident import calls
 from kvrm.staging import native
-from kvrm.staging.kernel import define
+from kvrm.staging.translation import define
 
 
 class LaneLoop:

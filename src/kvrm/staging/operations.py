@@ -1,0 +1,86 @@
+"""What stands for the operations of kernels in native code (`kvrm.staging.kernel`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from kvrm.staging import host
+from kvrm.staging.emitter import I8, I16, I32, I64, PTR, Callee, Emitter
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """Code that a Python function emits, of an emitter and the values of the operation's arguments.
+
+    All are 64 bits, as is the result; addresses too.
+    """
+
+    emit: Callable[..., ir.Value]
+
+
+Operations = Mapping[Callable[..., int], Emitted | Callable[..., int]]
+"""For functions and methods what stands for them: other kernels, or code."""
+
+
+def _pointer(e: Emitter, address: ir.Value) -> ir.Value:
+    return e.inttoptr(address, PTR)
+
+
+def _load(t: ir.Type) -> Emitted:
+    return Emitted(lambda e, address: e.zext(e.load(_pointer(e, address), typ=t, align=1), I64))
+
+
+def _load_word(e: Emitter, address: ir.Value) -> ir.Value:
+    return e.load(_pointer(e, address), typ=I64)
+
+
+def _store(t: ir.Type) -> Emitted:
+    def emit(e: Emitter, address: ir.Value, value: ir.Value) -> ir.Value:
+        e.store(e.trunc(value, t), _pointer(e, address), align=1)
+        return value
+
+    return Emitted(emit)
+
+
+def _store_word(e: Emitter, address: ir.Value, value: ir.Value) -> ir.Value:
+    e.store(value, _pointer(e, address))
+    return value
+
+
+def _add(e: Emitter, address: ir.Value, value: ir.Value) -> ir.Value:
+    return e.atomic_rmw("add", _pointer(e, address), value, "monotonic")
+
+
+def _move(e: Emitter, function: ir.Value, *arguments: ir.Value) -> ir.Value:
+    to, source, size = arguments
+    callee = Callee(_pointer(e, function), ir.FunctionType(PTR, [PTR, PTR, I64]))
+    e.call(callee, [_pointer(e, to), _pointer(e, source), size])
+    return to
+
+
+def _run(e: Emitter, function: ir.Value, argument: ir.Value) -> ir.Value:
+    callee = Callee(_pointer(e, function), ir.FunctionType(ir.VoidType(), [PTR]))
+    e.call(callee, [_pointer(e, argument)])
+    return argument
+
+
+def _below(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+    return e.zext(e.icmp_unsigned("<", a, b), I64)
+
+
+MEMORY: Operations = {
+    host.address: Emitted(lambda e, words: words),
+    host.load: Emitted(_load_word),
+    host.load_byte: _load(I8),
+    host.load_four: _load(I32),
+    host.store: Emitted(_store_word),
+    host.store_byte: _store(I8),
+    host.store_half: _store(I16),
+    host.add: Emitted(_add),
+    host.below: Emitted(_below),
+}
+"""On every target: addresses are those of its own memory."""
+HOST: Operations = {**MEMORY, host.move: Emitted(_move), host.run: Emitted(_run)}
