@@ -14,7 +14,7 @@ from kvrm.caches.session import PolicySession, Session
 from kvrm.caches.sites import CONFIGS, Config, Kind, Questions, rule
 from kvrm.caches.traces import Recording, Trace
 from kvrm.errors import UsageError
-from kvrm.neural.memory import network
+from kvrm.neural import memory_network as network
 from kvrm.staging.kernel import Array
 from places import GUESTS
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kvrm.backend.gpu import driver
-from kvrm.backend.gpu.abi import OWN_WORDS
+from kvrm.backend.gpu.device_abi import OWN_WORDS
 from kvrm.staging import native
 from kvrm.staging.objects import Object
 
@@ -217,11 +217,11 @@ def prefetches(code: Any) -> tuple[int, list[int]]:
 
 def install(monkeypatch: Any) -> None:
     """Have target "cuda" run on the host in a test."""
-    from kvrm.backend.gpu import code, engine, runner
+    from kvrm.backend.gpu import code, device_engine, runner
 
     host = HostDevice()
     monkeypatch.setattr(driver, "device", lambda: host)
-    for module in (engine, runner):
+    for module in (device_engine, runner):
         monkeypatch.setattr(module, "device", lambda: host)
     monkeypatch.setattr(code, "compile_ptx", lambda text, arch: text)
 

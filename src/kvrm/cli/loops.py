@@ -19,12 +19,13 @@ from kvrm.loops import table
 from kvrm.loops.sites import Body, Policy
 from kvrm.loops.structure import Structure
 from kvrm.loops.table import Rows
-from kvrm.neural.loops import data as loop_data
-from kvrm.neural.loops import evaluation, network
-from kvrm.neural.loops.data import TEST, TRAIN, VALIDATION, LoopData
-from kvrm.neural.loops.evaluation import Row, Run
-from kvrm.neural.loops.network import Network, batch_of, structure_of
-from kvrm.neural.loops.training import train
+from kvrm.neural import loops_data as loop_data
+from kvrm.neural import loops_evaluation as evaluation
+from kvrm.neural import loops_network as network
+from kvrm.neural.loops_data import TEST, TRAIN, VALIDATION, LoopData
+from kvrm.neural.loops_evaluation import Row, Run
+from kvrm.neural.loops_network import Network, batch_of, structure_of
+from kvrm.neural.loops_training import train
 from kvrm.neural.weights import hash_of
 
 WIDTH = 120

@@ -21,10 +21,10 @@ from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.cli.run import Options, chosen_policies, run_program
-from kvrm.neural.memory import network
-from kvrm.neural.memory.evaluation import PERFECT, Row, Summary, evaluate, kind_of, summaries, verdict
-from kvrm.neural.memory.online import LEARNERS, Learning, forgetting, replay
-from kvrm.neural.memory.training import share_of_best, train
+from kvrm.neural import memory_network as network
+from kvrm.neural.memory_evaluation import PERFECT, Row, Summary, evaluate, kind_of, summaries, verdict
+from kvrm.neural.memory_online import LEARNERS, Learning, forgetting, replay
+from kvrm.neural.memory_training import share_of_best, train
 from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 
 STEPS = 150

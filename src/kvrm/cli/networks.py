@@ -19,10 +19,11 @@ from kvrm.cli import archived, charts
 from kvrm.cli.charts import Chart
 from kvrm.cli.exits import Exit
 from kvrm.isa.execution import CELLS, classes, words_of
-from kvrm.neural.dispatch import baseline, network
-from kvrm.neural.dispatch.evaluation import Row, rows
-from kvrm.neural.dispatch.proof import Certificate, prove
-from kvrm.neural.dispatch.training import leads, train, train_baseline
+from kvrm.neural import dispatch_baseline as baseline
+from kvrm.neural import dispatch_network as network
+from kvrm.neural.dispatch_evaluation import Row, rows
+from kvrm.neural.dispatch_proof import Certificate, prove
+from kvrm.neural.dispatch_training import leads, train, train_baseline
 from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 
 TARGETS = ("cpu", "cuda")
@@ -129,7 +130,7 @@ def prove_network(directory: Path | None, certificate: Path | None, target: str)
 
 def _verify_on_device(flat: Floats, proved: Certificate) -> None:
     from kvrm.backend.gpu.driver import device
-    from kvrm.neural.dispatch.device import verify
+    from kvrm.neural.dispatch_device import verify
 
     gpu = device()
     found = verify(gpu, flat)

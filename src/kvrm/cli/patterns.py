@@ -25,9 +25,11 @@ from kvrm.cli.charts import Bar, Chart
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.isa.a64 import definitions
-from kvrm.neural.patterns import dataset, network, training
-from kvrm.neural.patterns.dataset import Data, Variant
-from kvrm.neural.patterns.evaluation import (
+from kvrm.neural import patterns_dataset as dataset
+from kvrm.neural import patterns_network as network
+from kvrm.neural import patterns_training as training
+from kvrm.neural.patterns_dataset import Data, Variant
+from kvrm.neural.patterns_evaluation import (
     FEWER,
     Score,
     checked,
@@ -37,7 +39,7 @@ from kvrm.neural.patterns.evaluation import (
     score,
     starts_of,
 )
-from kvrm.neural.patterns.network import policy_of, vocabulary_of
+from kvrm.neural.patterns_network import policy_of, vocabulary_of
 from kvrm.neural.weights import Floats, load
 
 WITHOUT = network.NAME + "-without-{}-{}"

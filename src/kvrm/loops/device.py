@@ -11,10 +11,19 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import memory
-from kvrm.backend.gpu.abi import PAGES_LEFT, SCRATCH, DeviceFunction, Module, Own, Param, lane_number, pointer
-from kvrm.backend.gpu.memory import CODE as EXECUTED
-from kvrm.backend.gpu.memory import OWN, OWN_STRIDE, PRIVATE, READ, SHARED, WRITE
+from kvrm.backend.gpu import group_memory
+from kvrm.backend.gpu.device_abi import (
+    PAGES_LEFT,
+    SCRATCH,
+    DeviceFunction,
+    Module,
+    Own,
+    Param,
+    lane_number,
+    pointer,
+)
+from kvrm.backend.gpu.group_memory import CODE as EXECUTED
+from kvrm.backend.gpu.group_memory import OWN, OWN_STRIDE, PRIVATE, READ, SHARED, WRITE
 from kvrm.backend.gpu.skipping import SITE_BYTES
 from kvrm.loops import plan, skip
 from kvrm.loops.emit import Code, Place, Span, Variable, c
@@ -143,10 +152,10 @@ class DeviceCode(Code):
     def _state(self, own: ir.Value) -> ir.Value:
         return self.word(own, Own.STATE, PTR)
 
-    def _access(self, own: ir.Value) -> memory.Access:
+    def _access(self, own: ir.Value) -> group_memory.Access:
         e = self.e
         root, table = (pointer(e, self.word(own, at)) for at in (Own.ROOT, Own.TABLE))
-        return memory.Access(e, root, table, lane_number(e))
+        return group_memory.Access(e, root, table, lane_number(e))
 
     def _words(self, page: ir.Value, offset: ir.Value, count: int, size: int = WORD) -> list[ir.Value]:
         """Words that begin at any byte; of the last only `size` bytes count."""
@@ -185,7 +194,7 @@ def _page(k: DeviceCode) -> None:
     k.ret(e.or_(base, e.zext(mine, I64)))
 
 
-def _pages(k: DeviceCode, body: Callable[[memory.Access, ir.Value, Variable], None]) -> Variable:
+def _pages(k: DeviceCode, body: Callable[[group_memory.Access, ir.Value, Variable], None]) -> Variable:
     """Emit `body` for each page of a span; what it counts."""
     own, address, step, size, count = k.fn.args
     e, found = k.e, k.variable(0)
@@ -201,7 +210,7 @@ def _pages(k: DeviceCode, body: Callable[[memory.Access, ir.Value, Variable], No
 
 
 def _unowned(k: DeviceCode) -> None:
-    def look(a: memory.Access, entry: ir.Value, found: Variable) -> None:
+    def look(a: group_memory.Access, entry: ir.Value, found: Variable) -> None:
         e = k.e
         own = a.bit(e.load_at(entry, OWN, I32))
         free = k.test("!=", e.and_(e.load_at(entry, SHARED, I64), c(PRIVATE)), 0)
@@ -211,10 +220,12 @@ def _unowned(k: DeviceCode) -> None:
 
 
 def _claim(k: DeviceCode) -> None:
-    def take(_: memory.Access, entry: ir.Value, found: Variable) -> None:
+    def take(_: group_memory.Access, entry: ir.Value, found: Variable) -> None:
         e, own = k.e, k.fn.args[0]
         left = e.at(k._state(own), PAGES_LEFT)
-        got = e.call(memory.own_function(k.fn.module), [k.word(own, Own.PARAMS), lane_number(e), entry, left])
+        got = e.call(
+            group_memory.own_function(k.fn.module), [k.word(own, Own.PARAMS), lane_number(e), entry, left]
+        )
         k.ret_if(e.not_(got), 0)
 
     _pages(k, take)

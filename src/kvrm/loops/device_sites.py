@@ -7,8 +7,8 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import Module
 from kvrm.backend.gpu.code import Code
+from kvrm.backend.gpu.device_abi import Module
 from kvrm.backend.gpu.skipping import Site
 from kvrm.isa.features import CORTEX_A76
 from kvrm.loops import plan

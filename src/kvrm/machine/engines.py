@@ -31,8 +31,8 @@ TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.backend.gpu.runner:C
 SKIPPING = {"cpu": "kvrm.loops.sites:Sites", "cuda": "kvrm.loops.device_sites:DeviceSites"}
 """For each target, what puts handlers that skip iterations where loops begin."""
 REPLACEMENTS = "kvrm.binary.replacement:make_replacements"
-DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.backend.gpu.engine:DeviceEngine") | {
-    "interpreter": "kvrm.backend.gpu.engine:DeviceInterpreter"
+DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.backend.gpu.device_engine:DeviceEngine") | {
+    "interpreter": "kvrm.backend.gpu.device_engine:DeviceInterpreter"
 }
 """What runs the lane of a machine on target "cuda"."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvrm import arguments
-from kvrm.backend.cpu.native import lane_loop
+from kvrm.backend.cpu.compiled_loop import lane_loop
 from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED
 from kvrm.backend.cpu.worker import Worker
 from kvrm.errors import UsageError

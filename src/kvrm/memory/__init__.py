@@ -21,10 +21,10 @@ from kvrm.memory.faults import (
     untagged,
 )
 from kvrm.memory.memory import Memory
+from kvrm.memory.page_table import OUTSIDE, R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
 from kvrm.memory.pages import PAGE, Image
 from kvrm.memory.regions import Mark, Prot, Region
 from kvrm.memory.snapshots import Changes, Snapshot
-from kvrm.memory.table import OUTSIDE, R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
 
 __all__ = [
     "OUTSIDE",

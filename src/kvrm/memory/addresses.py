@@ -11,7 +11,7 @@ from typing import Any, Final
 from kvrm.arguments import integer, shortened, shown
 from kvrm.errors import UsageError
 from kvrm.memory.faults import untagged
-from kvrm.memory.table import VA_BITS
+from kvrm.memory.page_table import VA_BITS
 
 VA_END: Final = 1 << VA_BITS
 """The first address that no guest memory can have."""

@@ -11,6 +11,7 @@ from kvrm.arguments import data as checked_data
 from kvrm.arguments import integer, shown, word
 from kvrm.errors import OutOfMemory, UsageError
 from kvrm.memory.faults import AccessKind, AlignmentFault, BeyondFile, GuestFault, untagged
+from kvrm.memory.page_table import ENTRIES, VA_BITS, W_BIT, PageTable
 from kvrm.memory.pages import HOST, PAGE, PAGE_SHIFT, ZERO_PAGE, Buffer, Image, Page, PagePool
 from kvrm.memory.regions import (
     Mark,
@@ -23,7 +24,6 @@ from kvrm.memory.regions import (
     pieces,
 )
 from kvrm.memory.snapshots import Changes, Snapshot
-from kvrm.memory.table import ENTRIES, VA_BITS, W_BIT, PageTable
 
 _OFFSET: Final = PAGE - 1
 _UNTAGGED: Final = (1 << 56) - 1

@@ -11,8 +11,8 @@ from operator import attrgetter
 
 from kvrm.arguments import integer, shown
 from kvrm.errors import UsageError
+from kvrm.memory.page_table import VA_BITS
 from kvrm.memory.pages import PAGE, ZERO_PAGE, Image
-from kvrm.memory.table import VA_BITS
 
 _start = attrgetter("start")
 

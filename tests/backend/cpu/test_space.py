@@ -13,7 +13,7 @@ import pytest
 from llvmlite import ir
 
 from kvrm.backend.cpu import space
-from kvrm.backend.cpu.native import address_of
+from kvrm.backend.cpu.compiled_loop import address_of
 from kvrm.backend.cpu.space import MAPPED, PRIVATE
 from kvrm.backend.cpu.table import Field
 from kvrm.linux.resident.layout import FILE, KEEP, MAP

@@ -19,7 +19,7 @@ import cross
 import kvrm
 from cuda_tools import EXECUTE, PAGE, READ, WRITE, Op, alike, mapping, result, script
 from kvrm import Stop
-from kvrm.backend.gpu import driver, lanes, leaving, runner
+from kvrm.backend.gpu import device_lanes, driver, leaving, runner
 from lane_tools import CODE, DATA, FIXED, LAST, OWN, REGISTERS, SPANS, Do, facts, lanes_of, machine
 
 BUDGET = 2000
@@ -195,7 +195,7 @@ def test_groups_that_differ(calls: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_small_buffer_means_more_batches(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No copy is larger than it, unless it is a column."""
     room = 8 * PAGE
-    monkeypatch.setattr(lanes, "ROWS_MOST", room)
+    monkeypatch.setattr(device_lanes, "ROWS_MOST", room)
     sizes = []
     take = leaving.batches
 

@@ -17,7 +17,7 @@ import device_on_host
 import device_words
 import kvrm
 from kvrm import Stop
-from kvrm.backend.gpu import driver, engine, runner
+from kvrm.backend.gpu import device_engine, driver, runner
 from kvrm.backend.gpu.arrays import DeviceArray, on_host
 from kvrm.isa.a64 import definitions
 from lane_tools import CODE, DATA, REGISTERS, SPANS, WORDS, Do, facts, lanes_of, machine, mixture
@@ -210,7 +210,7 @@ COMMANDS = {
 class TestOneLane:
     @pytest.mark.parametrize("name", COMMANDS)
     def test_programs(self, name: str, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "PROFILED", 500)
+        monkeypatch.setattr(device_engine, "PROFILED", 500)
         args, stdin = COMMANDS[name]
         seen: list[Any] = []
         for target in ("cpu", "cuda"):
@@ -240,7 +240,7 @@ class TestOneLane:
         assert m.run().stop is Stop.BRK and m.x[0] == 0 and m.retired == 201
 
     def test_breakpoints_of_a_later_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "PROFILED", 50)
+        monkeypatch.setattr(device_engine, "PROFILED", 50)
         in_loop = CODE + 4 * WORDS.index(0xF9000440)
         m = machine(target="cuda")
         m.x[0], m.x[1] = Do.COUNT, 1000
@@ -253,7 +253,7 @@ class TestOneLane:
         assert any(region.covers(in_loop) for region in m._engine._device_code.regions)
 
     def test_code_that_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "PROFILED", 0)
+        monkeypatch.setattr(device_engine, "PROFILED", 0)
         seen = []
         for target in ("cpu", "cuda"):
             m = on(target, machine, monkeypatch)
@@ -274,7 +274,7 @@ def test_without_a_gpu_the_message_says_what_is_missing(monkeypatch: pytest.Monk
         cuInit = staticmethod(refuse)
 
     monkeypatch.setattr(driver, "_driver", Driver)
-    for module in (driver, engine, runner):
+    for module in (driver, device_engine, runner):
         monkeypatch.setattr(module, "device", driver.Device)
     with pytest.raises(kvrm.KvrmError, match="cannot be used: libcuda was not found"):
         kvrm.Machine(target="cuda")

@@ -11,7 +11,7 @@ import pytest
 import kvrm
 from cuda_tools import ANONYMOUS, PAGE, READ, WRITE, Away, Op, mapping, result, run, same, scratch, script
 from kvrm import Stop
-from kvrm.backend.gpu import kernel, process
+from kvrm.backend.gpu import device_process, kernel
 from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.linux.resident import calls, start
 from kvrm.linux.syscall_table import TABLE
@@ -275,8 +275,8 @@ def test_on_the_cpu(calls: Path, op: Op, away: Away) -> None:
 
 
 def test_no_room_for_output(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "OUTPUT_MOST", 256)
-    monkeypatch.setattr(process, "OUTPUT_LEAST", 256)
+    monkeypatch.setattr(device_process, "OUTPUT_MOST", 256)
+    monkeypatch.setattr(device_process, "OUTPUT_LEAST", 256)
     pieces = [script([("write", 2, scratch(), n)] * 4) for n in (10, 64, 65, 300)]
     same(calls, stdin=pieces)
     assert away == [(2, "write"), (3, "write")]
@@ -284,7 +284,7 @@ def test_no_room_for_output(calls: Path, away: Away, monkeypatch: pytest.MonkeyP
 
 def test_no_room_in_the_log(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "RECORDS", 2)
-    monkeypatch.setattr(process, "RECORDS", 2)
+    monkeypatch.setattr(device_process, "RECORDS", 2)
     same(calls, stdin=[script([mapping(PAGE)] * n) for n in range(5)])
     assert away == [(3, "mmap"), (4, "mmap")]
 

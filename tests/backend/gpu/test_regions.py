@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kvrm.backend.gpu.flow import flow_order
-from kvrm.backend.gpu.plan import LARGEST, MOST_TARGETS, fits, plan
+from kvrm.backend.gpu.region_plan import LARGEST, MOST_TARGETS, fits, plan
 from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
 

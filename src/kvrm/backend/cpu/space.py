@@ -1,10 +1,11 @@
 """A lane's memory in native code on the host: which page an address leads to, and what pages become.
 
-Three flat tables know it. The page table (`kvrm.memory.table`) is what handlers read. ORIGINS has a word for
-each page of guest addresses: the address of what the page shows until the lane writes to it, its permissions
-(bits of `Prot`), and marks. ARENAS has for each GiB where the lanes' own copies lie, at the same offset as in
-the guest, so neighbours there are neighbours here. An entry of the page table is filled from the other two
-when it is missed. What a lane changes is noted (OWNED, CHANGED), and `reset` undoes that and nothing else.
+Three flat tables know it. The page table (`kvrm.memory.page_table`) is what handlers read. ORIGINS has a word
+for each page of guest addresses: the address of what the page shows until the lane writes to it, its
+permissions (bits of `Prot`), and marks. ARENAS has for each GiB where the lanes' own copies lie, at the same
+offset as in the guest, so neighbours there are neighbours here. An entry of the page table is filled from the
+other two when it is missed. What a lane changes is noted (OWNED, CHANGED), and `reset` undoes that and
+nothing else.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from kvrm.linux.resident.layout import (
     SOME_HOLE,
     SOME_MAPPED,
 )
+from kvrm.memory.page_table import R_BIT, VA_BITS, W_BIT, X_BIT
 from kvrm.memory.pages import PAGE, PAGE_SHIFT
-from kvrm.memory.table import R_BIT, VA_BITS, W_BIT, X_BIT
 from kvrm.staging.host import load, move, store
 from kvrm.staging.kernel import Array
 

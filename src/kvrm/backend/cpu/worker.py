@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from kvrm.backend.cpu.memory import OWNED_ROOM, LaneSpace
-from kvrm.backend.cpu.native import address_of, lane_loop, table_of_ends
-from kvrm.backend.cpu.process import HostProcess
+from kvrm.backend.cpu.compiled_loop import address_of, lane_loop, table_of_ends
+from kvrm.backend.cpu.host_process import HostProcess
+from kvrm.backend.cpu.lane_space import OWNED_ROOM, LaneSpace
 from kvrm.backend.cpu.startup import LONGEST, Startup
 from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, Field, Phase, Table, Verdict
 from kvrm.engine.interpreter.engine import Interpreter

@@ -3,7 +3,7 @@
 A near access is a comparison and a load or store, in line. A far one calls a function that finds the page,
 makes the access and tells what to remember (`kvrm.backend.gpu.far`). In line, both take some fifty of the
 GPU's instructions, and what does not fit into its instruction cache costs more than that: only few regions
-have near accesses (`kvrm.backend.gpu.plan.ALL`), and handlers none.
+have near accesses (`kvrm.backend.gpu.region_plan.ALL`), and handlers none.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import far, memory
-from kvrm.backend.gpu.abi import pointer
+from kvrm.backend.gpu import far, group_memory
+from kvrm.backend.gpu.device_abi import pointer
 from kvrm.backend.gpu.far import DONE, REFUSED, WORD
-from kvrm.backend.gpu.memory import OWN_STRIDE, inside, offset_of
+from kvrm.backend.gpu.group_memory import OWN_STRIDE, inside, offset_of
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.staging.emitter import I1, I64, Emitter
 
@@ -49,7 +49,9 @@ def read(
     unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, away))
     e.position_at_end(near)
     where, stride = place(e, e.load(site.base, typ=I64), address)
-    value = memory.join(e, t, [e.load(pointer(e, p), typ=w) for p, w in memory.words(e, where, stride, t)])
+    value = group_memory.join(
+        e, t, [e.load(pointer(e, p), typ=w) for p, w in group_memory.words(e, where, stride, t)]
+    )
     e.branch(done)
     e.position_at_end(away)
     status, other = far.read(e, own, address, t)
@@ -75,7 +77,7 @@ def write(
     unlikely(e.cbranch(_hits(e, address, t.width // 8, site), near, away))
     e.position_at_end(near)
     where, _ = place(e, e.load(site.base, typ=I64), address)
-    for i, (p, w) in enumerate(memory.words(e, where, _c(OWN_STRIDE), t)):
+    for i, (p, w) in enumerate(group_memory.words(e, where, _c(OWN_STRIDE), t)):
         part = value if w == t else e.trunc(e.lshr(value, ir.Constant(t, 64 * i)), w)
         e.store(part, pointer(e, p))
     e.branch(done)
@@ -90,10 +92,10 @@ def write(
 
 def _hits(e: Emitter, address: ir.Value, size: int, site: Site) -> ir.Value:
     """Whether an access lies in whole words (one, if it is small) of the page that is remembered."""
-    if not memory.fast(size):
+    if not group_memory.fast(size):
         return ir.Constant(I1, 0)
     hit = e.icmp_unsigned("==", e.lshr(address, _c(12)), e.load(site.page, typ=I64))
-    return e.and_(hit, memory.is_easy(e, offset_of(e, address), size))
+    return e.and_(hit, group_memory.is_easy(e, offset_of(e, address), size))
 
 
 def place(e: Emitter, base: ir.Value, address: ir.Value) -> tuple[ir.Value, ir.Value]:

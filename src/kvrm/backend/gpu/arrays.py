@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.arguments import shown
-from kvrm.backend.gpu.abi import GROUP, LANE_WORDS
+from kvrm.backend.gpu.device_abi import GROUP, LANE_WORDS
 from kvrm.backend.gpu.driver import Device
 from kvrm.errors import UsageError
 from kvrm.machine.lanes_inputs import WRITABLE, offset_of, span_of, words_of
 
 if TYPE_CHECKING:
-    from kvrm.backend.gpu.lanes import DeviceLanes
+    from kvrm.backend.gpu.device_lanes import DeviceLanes
 
 
 class DeviceArray:

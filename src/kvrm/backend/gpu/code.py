@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from kvrm import cache
 from kvrm.backend.gpu import kernel, prefetch
-from kvrm.backend.gpu.abi import CHUNKS, OWN_WORDS, PLAIN, Param
+from kvrm.backend.gpu.device_abi import CHUNKS, OWN_WORDS, PLAIN, Param
 from kvrm.backend.gpu.driver import Buffer, Device, Kernel
 from kvrm.backend.gpu.flow import in_flow_order
-from kvrm.backend.gpu.memory import CHUNK
-from kvrm.backend.gpu.plan import fits
+from kvrm.backend.gpu.group_memory import CHUNK
 from kvrm.backend.gpu.ptx import compile_ptx
+from kvrm.backend.gpu.region_plan import fits
 from kvrm.backend.gpu.skipping import Skipped
 from kvrm.backend.gpu.transfer import READY_KERNELS
 from kvrm.engine.interpreter.dispatch import Policy, misplaced

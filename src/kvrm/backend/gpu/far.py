@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import memory
-from kvrm.backend.gpu.abi import Own, lane_number, pointer
-from kvrm.backend.gpu.memory import ADDRESS, CHUNK, MASK, OWN, READ
+from kvrm.backend.gpu import group_memory
+from kvrm.backend.gpu.device_abi import Own, lane_number, pointer
+from kvrm.backend.gpu.group_memory import ADDRESS, CHUNK, MASK, OWN, READ
 from kvrm.memory import PAGE, VA_BITS
 from kvrm.staging.emitter import I1, I32, I64, PTR, Emitter
 
@@ -32,7 +32,7 @@ def read(e: Emitter, own: ir.Value, address: ir.Value, t: ir.Type) -> tuple[ir.V
     """What a far access returned, and the little-endian `t`."""
     size = t.width // 8
     status, *words = _access(e, "read", size, [own, address], 1 + -(-size // WORD))
-    return status, e.trunc(words[0], t) if t.width < 64 else memory.join(e, t, words)
+    return status, e.trunc(words[0], t) if t.width < 64 else group_memory.join(e, t, words)
 
 
 def write(e: Emitter, own: ir.Value, address: ir.Value, value: ir.Value) -> ir.Value:
@@ -49,7 +49,7 @@ def _access(e: Emitter, kind: str, size: int, arguments: Words, results: int) ->
     """The results of the quick function, or of the careful one if that refuses."""
     t = ir.FunctionType(ir.LiteralStructType([I64] * results), [a.type for a in arguments])
     careful = _function(e.module, f"careful_{kind}_{size}", t, _careful)
-    if not memory.fast(size):
+    if not group_memory.fast(size):
         return _parts(e, e.call(careful, arguments))
     found = _parts(e, e.call(_function(e.module, f"quick_{kind}_{size}", t, _quick), arguments))
     before = e.block
@@ -91,13 +91,13 @@ def _careful(fn: ir.Function, kind: str, size: int) -> None:
     own, address, *words = fn.args
     e = Emitter(fn.append_basic_block("entry"))
     count = -(-size // WORD)
-    data = memory.local_words(e, count)
+    data = group_memory.local_words(e, count)
     for i in range(count):
         e.store_at(words[i] if words else ir.Constant(I64, 0), data, WORD * i)
     state, params, table = (
         e.load_at(own, at, t) for at, t in ((Own.STATE, PTR), (Own.PARAMS, I64), (Own.TABLE, I64))
     )
-    slow = memory.slow_function(e.module, f"{kind}_slow")
+    slow = group_memory.slow_function(e.module, f"{kind}_slow")
     reason = e.call(slow, [state, params, table, lane_number(e), address, ir.Constant(I64, size), data])
     status = e.zext(e.icmp_unsigned("==", reason, ir.Constant(I64, 0)), I64)
     read_words = [] if words else [e.load_at(data, WORD * i, I64) for i in range(count)]
@@ -108,7 +108,7 @@ def _quick(fn: ir.Function, kind: str, size: int) -> None:
     own, address, *words = fn.args
     e = Emitter(fn.append_basic_block("entry"))
     page = _Page(e, own, address, "R" if kind == "read" else "W")
-    ok = e.and_(page.allowed, memory.is_easy(e, memory.offset_of(e, address), size))
+    ok = e.and_(page.allowed, group_memory.is_easy(e, group_memory.offset_of(e, address), size))
     first = page.first_word if size == WORD else e.add(page.first_word, _zext(e, page.low, 7))
     places = [first] if size <= WORD else [page.word(i) for i in range(size // WORD)]
     base = e.or_(page.base, e.zext(page.own, I64))

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import Param, pointer
-from kvrm.backend.gpu.memory import ENTRY_BYTES, OWN, OWN_STRIDE, SLAB, local_words
+from kvrm.backend.gpu.device_abi import Param, pointer
+from kvrm.backend.gpu.group_memory import ENTRY_BYTES, OWN, OWN_STRIDE, SLAB, local_words
 from kvrm.backend.gpu.thread import Thread
 from kvrm.memory import PAGE
 from kvrm.staging.emitter import I8, I32, I64, Emitter

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.backend.gpu.abi import CHUNKS, GROUP
+from kvrm.backend.gpu.device_abi import CHUNKS, GROUP
 from kvrm.backend.gpu.driver import Device
-from kvrm.backend.gpu.memory import CHUNK, CODE, PRIVATE
+from kvrm.backend.gpu.group_memory import CHUNK, CODE, PRIVATE
 from kvrm.errors import UsageError
 from kvrm.linux.resident.layout import FILE
 from kvrm.memory import PAGE, Memory, Prot, untagged
@@ -17,7 +17,7 @@ from kvrm.memory import PAGE, Memory, Prot, untagged
 ENTRY = np.dtype(
     [("shared", "u8"), ("slab", "u8"), ("read", "u4"), ("write", "u4"), ("mapped", "u4"), ("own", "u4")]
 )
-"""An entry as `kvrm.backend.gpu.memory` has it."""
+"""An entry as `kvrm.backend.gpu.group_memory` has it."""
 ALL = (1 << GROUP) - 1
 LARGEST = 1 << 30
 """Bytes of guest addresses that may be mapped when lanes begin: each page has an entry in every group."""

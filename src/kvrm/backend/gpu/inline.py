@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import Param, pointer
+from kvrm.backend.gpu.device_abi import Param, pointer
 from kvrm.engine.interpreter.inline import Emits
 from kvrm.isa.definition import Execution
 from kvrm.staging.emitter import I32, I64, Emitter

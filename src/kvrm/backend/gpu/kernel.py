@@ -8,8 +8,8 @@ from functools import cache
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import memory, transfer
-from kvrm.backend.gpu.abi import (
+from kvrm.backend.gpu import group_memory, transfer
+from kvrm.backend.gpu.device_abi import (
     AGAIN,
     GROUP,
     LOCAL_POINTER,
@@ -27,11 +27,11 @@ from kvrm.backend.gpu.abi import (
     pointer,
     shared_words,
 )
+from kvrm.backend.gpu.device_stage import DeviceStage
 from kvrm.backend.gpu.inline import make_classifier
-from kvrm.backend.gpu.plan import fits
 from kvrm.backend.gpu.region import DeviceRegion
+from kvrm.backend.gpu.region_plan import fits
 from kvrm.backend.gpu.rounds import Lane, Run, begin_rounds, emit_loop
-from kvrm.backend.gpu.stage import DeviceStage
 from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER
@@ -243,7 +243,7 @@ def _own(e: Emitter) -> ir.Value:
 def _words(e: Emitter, count: int) -> ir.Value:
     """Words of the thread's own; only those that the entry block makes become registers."""
     with e.goto_entry_block():
-        return memory.local_words(e, count)
+        return group_memory.local_words(e, count)
 
 
 def _end(e: Emitter, t: Thread, lane: Lane, runs: ir.Value) -> None:

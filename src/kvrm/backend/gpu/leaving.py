@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvrm.backend.gpu.abi import LANE_WORDS
+from kvrm.backend.gpu.device_abi import LANE_WORDS
+from kvrm.backend.gpu.device_lanes import DeviceLanes, Numbers
+from kvrm.backend.gpu.device_process import DeviceProcess
 from kvrm.backend.gpu.gather import ROW_WORDS
-from kvrm.backend.gpu.lanes import DeviceLanes, Numbers
-from kvrm.backend.gpu.process import DeviceProcess
 from kvrm.machine.lanes_inputs import Words
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.backend.gpu import ranges
-from kvrm.backend.gpu.abi import LINUX, PAGES_LEFT, Param, pointer
-from kvrm.backend.gpu.memory import local_words, slow_function
+from kvrm.backend.gpu.device_abi import LINUX, PAGES_LEFT, Param, pointer
+from kvrm.backend.gpu.group_memory import local_words, slow_function
 from kvrm.backend.gpu.thread import Thread
 from kvrm.linux.resident import calls
 from kvrm.staging.emitter import I64, Emitter

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.backend.gpu.abi import CHUNKS, GROUP, LANE_WORDS, PAGES_LEFT, Param
 from kvrm.backend.gpu.code import Code, parameters
+from kvrm.backend.gpu.device_abi import CHUNKS, GROUP, LANE_WORDS, PAGES_LEFT, Param
 from kvrm.backend.gpu.driver import Buffer, Device
+from kvrm.backend.gpu.group_memory import CHUNK, SLAB_BYTES
 from kvrm.backend.gpu.image import ENTRY
-from kvrm.backend.gpu.memory import CHUNK, SLAB_BYTES
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, R_BIT, W_BIT

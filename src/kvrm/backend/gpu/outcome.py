@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import FAULT, FULL, IS_MAPPED, LINUX, PAGES_LEFT, PLAIN, Param, pointer
-from kvrm.backend.gpu.memory import CODE, MAPPED, READ, SHARED, WRITE
+from kvrm.backend.gpu.device_abi import FAULT, FULL, IS_MAPPED, LINUX, PAGES_LEFT, PLAIN, Param, pointer
+from kvrm.backend.gpu.group_memory import CODE, MAPPED, READ, SHARED, WRITE
 from kvrm.backend.gpu.ranges import is_beyond
 from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter.abi import untagged

@@ -1,9 +1,9 @@
-"""Device memory for the pages that lanes write: slabs (`kvrm.backend.gpu.memory`), more as needed."""
+"""Device memory for the pages that lanes write: slabs (`kvrm.backend.gpu.group_memory`), more as needed."""
 
 from __future__ import annotations
 
 from kvrm.backend.gpu.driver import Buffer, Device
-from kvrm.backend.gpu.memory import SLAB_BYTES
+from kvrm.backend.gpu.group_memory import SLAB_BYTES
 
 PART = 0.5
 """The part of the free device memory that more slabs may take: the rest is the caller's, for results and

@@ -1,4 +1,4 @@
-"""Ranges of pages in a lane's entries (`kvrm.backend.gpu.memory`): what they are, and what they become.
+"""Ranges of pages in a lane's entries (`kvrm.backend.gpu.group_memory`): what they are, and what they become.
 
 All lanes of a group share the address of what a page shows until it is written: the page of zeros, or one of
 a file, as the first lane has it that maps the page. It can become another while no lane of the group has the
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import Param, pointer
-from kvrm.backend.gpu.memory import (
+from kvrm.backend.gpu.device_abi import Param, pointer
+from kvrm.backend.gpu.group_memory import (
     CODE,
     MAPPED,
     OWN,

@@ -17,10 +17,10 @@ from typing import Any
 from llvmlite import ir
 
 from kvrm.backend.gpu import access
-from kvrm.backend.gpu.abi import PLAIN, RegionFunction, Var
 from kvrm.backend.gpu.access import Site
+from kvrm.backend.gpu.device_abi import PLAIN, RegionFunction, Var
+from kvrm.backend.gpu.device_registers import DeviceRegisters, RegistersInMemory
 from kvrm.backend.gpu.flow import in_flow_order
-from kvrm.backend.gpu.registers import DeviceRegisters, RegistersInMemory
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.lazy_flags import LazyFlags

@@ -14,7 +14,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import (
+from kvrm.backend.gpu.device_abi import (
     LOCAL_POINTER,
     PLAIN,
     PLAIN_ID,

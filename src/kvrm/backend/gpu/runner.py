@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.backend.cpu.worker import LaneMemory
-from kvrm.backend.gpu.abi import FAULT, FULL, GROUP, IS_MAPPED
 from kvrm.backend.gpu.arrays import OnDevice, on_host
 from kvrm.backend.gpu.code import Code
+from kvrm.backend.gpu.device_abi import FAULT, FULL, GROUP, IS_MAPPED
+from kvrm.backend.gpu.device_lanes import Bytes, DeviceLanes, Numbers
+from kvrm.backend.gpu.device_process import DeviceProcess, chunks_ahead
 from kvrm.backend.gpu.driver import Device, device
+from kvrm.backend.gpu.foreseen import NOTHING, find_accesses, find_regions
 from kvrm.backend.gpu.image import Image
 from kvrm.backend.gpu.kernel import Skip
-from kvrm.backend.gpu.lanes import Bytes, DeviceLanes, Numbers
 from kvrm.backend.gpu.leaving import Leaver, batches
-from kvrm.backend.gpu.process import DeviceProcess, chunks_ahead
-from kvrm.backend.gpu.profile import NOTHING, find_accesses, find_regions
 from kvrm.backend.gpu.slices import Slices
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.errors import UsageError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.backend.gpu.abi import SCRATCH, Module
+from kvrm.backend.gpu.device_abi import SCRATCH, Module
 from kvrm.engine.interpreter.skipping import Skipping
 from kvrm.machine import state as layout
 

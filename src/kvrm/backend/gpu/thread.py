@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.abi import GROUP, LANE_WORDS, Param, pointer
-from kvrm.backend.gpu.memory import Access
+from kvrm.backend.gpu.device_abi import GROUP, LANE_WORDS, Param, pointer
+from kvrm.backend.gpu.group_memory import Access
 from kvrm.staging.emitter import I32, I64, Emitter
 
 

@@ -19,8 +19,8 @@ from functools import partial
 from llvmlite import ir
 
 from kvrm.backend.gpu import gather
-from kvrm.backend.gpu.abi import LANE_WORDS, PAGES_LEFT, pointer
-from kvrm.backend.gpu.memory import MAPPED, OWN, make_ready, offset_of, own_function
+from kvrm.backend.gpu.device_abi import LANE_WORDS, PAGES_LEFT, pointer
+from kvrm.backend.gpu.group_memory import MAPPED, OWN, make_ready, offset_of, own_function
 from kvrm.backend.gpu.outcome import outcome
 from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter.slots import Reason

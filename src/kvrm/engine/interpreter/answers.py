@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.engine.interpreter.memory import entry, host_address, page_table
+from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.linux import abi
 from kvrm.machine import state as layout

@@ -16,7 +16,7 @@ from llvmlite import ir
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.engine import OUT_OF_BUDGET, SIMPLE, Interpreter
-from kvrm.engine.interpreter.memory import entry, host_address, page_table
+from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
 from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
 from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC, Reason
 from kvrm.isa.features import CORTEX_A76

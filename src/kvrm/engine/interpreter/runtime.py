@@ -10,7 +10,7 @@ from llvmlite import ir
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Function
 from kvrm.engine.interpreter.answers import answer
-from kvrm.engine.interpreter.memory import entry, host_address, page_table
+from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import (
     CLASS,
     KEYS,

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER, Function
-from kvrm.engine.interpreter.memory import fast_address, read_slow, write_slow
+from kvrm.engine.interpreter.memory_access import fast_address, read_slow, write_slow
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System

@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.memory import PERMISSION, entry, page_table
+from kvrm.engine.interpreter.memory_access import PERMISSION, entry, page_table
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.together import Together
 from kvrm.isa.definition import Decoded

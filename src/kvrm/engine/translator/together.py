@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.memory import PERMISSION, entry
+from kvrm.engine.interpreter.memory_access import PERMISSION, entry
 from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.registers import Registers
 from kvrm.memory import PAGE

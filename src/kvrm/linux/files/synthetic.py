@@ -19,7 +19,7 @@ from kvrm.linux.files.opening import Opened
 from kvrm.linux.files.paths import Name, name_of
 from kvrm.linux.files.virtual import Folder, Generate, Make, Virtual, file, folder
 from kvrm.linux.layout import Stat
-from kvrm.linux.proc import memory, mounts, own, system
+from kvrm.linux.proc import maps, mounts, own, system
 from kvrm.linux.proc.system import fixed
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ _READ_BY_ALL: Final[dict[str, Generate]] = {
     "gid_map": fixed("         0          0 4294967295\n"),
     "limits": own.limits,
     "loginuid": fixed("4294967295"),
-    "maps": memory.maps,
+    "maps": maps.maps,
     "mountinfo": mounts.mountinfo,
     "mounts": mounts.mounts,
     "oom_score": fixed("0\n"),
@@ -200,10 +200,10 @@ _READ_BY_ALL: Final[dict[str, Generate]] = {
     "schedstat": own.schedstat,
     "sessionid": fixed("4294967295"),
     "setgroups": fixed("allow\n"),
-    "smaps": memory.smaps,
-    "smaps_rollup": memory.smaps_rollup,
+    "smaps": maps.smaps,
+    "smaps_rollup": maps.smaps_rollup,
     "stat": own.stat,
-    "statm": memory.statm,
+    "statm": maps.statm,
     "status": own.status,
     "uid_map": fixed("         0          0 4294967295\n"),
     "wchan": fixed("0"),
@@ -237,7 +237,7 @@ _PROCESS: Final[dict[bytes, Make]] = {
     b"fdinfo": virtual.numbered(_descriptors, _descriptor_details),
     b"mem": virtual.memory(0o600),
     b"ns": folder({k.encode(): _name_space(k, number) for k, number in _NAME_SPACES.items()}, 0o511),
-    b"pagemap": virtual.words(memory.pagemap, 0o400),
+    b"pagemap": virtual.words(maps.pagemap, 0o400),
     b"root": virtual.magic(_root),
 }
 """What /proc has for the process, and for its one thread."""

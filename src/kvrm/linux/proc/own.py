@@ -12,7 +12,7 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.mounts import mount_id
 from kvrm.linux.files.open_file import SeekableFile
 from kvrm.linux.layout import BILLION
-from kvrm.linux.proc.memory import use
+from kvrm.linux.proc.maps import use
 from kvrm.memory import PAGE, GuestFault
 
 if TYPE_CHECKING:

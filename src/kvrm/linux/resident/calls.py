@@ -10,7 +10,7 @@ from kvrm.linux import abi
 from kvrm.linux.clock import CLOCKS, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.resident import files, memory
+from kvrm.linux.resident import files, mappings
 from kvrm.linux.resident.call import (
     NUMBERS,
     Build,
@@ -236,7 +236,7 @@ def _write_time(c: Call, to: ir.Value, ns: ir.Value, unit: int) -> None:
 CALLS: Mapping[int, Build] = {
     NUMBERS[name]: build
     for name, build in {
-        "brk": memory.brk,
+        "brk": mappings.brk,
         "clock_getres": _clock_getres,
         "clock_gettime": _clock_gettime,
         "close": files.close,
@@ -258,10 +258,10 @@ CALLS: Mapping[int, Build] = {
         "getuid": _fixed(Fixed.UID),
         "ioctl": files.ioctl,
         "lseek": files.lseek,
-        "madvise": memory.madvise,
-        "mmap": memory.mmap,
-        "mprotect": memory.mprotect,
-        "munmap": memory.munmap,
+        "madvise": mappings.madvise,
+        "mmap": mappings.mmap,
+        "mprotect": mappings.mprotect,
+        "munmap": mappings.munmap,
         "nanosleep": _nanosleep,
         "newfstatat": files.newfstatat,
         "openat": files.openat,

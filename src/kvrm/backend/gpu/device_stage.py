@@ -1,0 +1,127 @@
+"""Handlers and regions on the device: the stages of interpreter and translator over device functions."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from llvmlite import ir
+
+from kvrm.backend.gpu import far, group_memory
+from kvrm.backend.gpu.device_abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, pointer
+from kvrm.backend.gpu.linux import resident
+from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES, prefetch
+from kvrm.engine.interpreter.abi import unlikely
+from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
+from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
+from kvrm.engine.nodes import StaticNode
+from kvrm.isa.context import Event
+from kvrm.linux.resident.call import ASKED, DONE, EXIT
+from kvrm.machine import state as layout
+from kvrm.staging.emitter import I32, I64, PTR, Emitter
+from kvrm.values import Bits, StagingError
+
+
+class DeviceStage(HandlerStage):
+    """A handler on the device, and the host's decoder that fills slots for it.
+
+    One that `prefetches` does so after its first access, by steps that are put into its slots.
+    """
+
+    _f: DeviceFunction
+
+    def __init__(
+        self, module: ir.Module, name: str, number: int, form: Form, prefetches: bool = False
+    ) -> None:
+        super().__init__(module, name, None, form, DeviceFunction)
+        self._number, self._prefetches = number, prefetches
+        self._way_out: tuple[ir.Block, ir.PhiInstr] | None = None
+        self._taken: list[tuple[int, int]] = [(STEPS, STEPS_BYTES)] if prefetches else []
+
+    def read_memory(self, address: Bits, n: int) -> Bits:
+        """Through the group's entries."""
+        self.touches_memory = True
+        f = self._f
+        at = self.value(address)
+        page, value = far.read(f.e, f.registers, at, ir.IntType(n))
+        self._accessed(at, page)
+        return self._wrap(value, n)
+
+    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
+        """Through the group's entries; nothing is accessed where the condition is 0."""
+        f, e = self._f, self._f.e
+        a, v = self.value(address), self.value(value)
+        with nullcontext() if condition is None else e.if_then(self.value(condition)):
+            self._accessed(a, far.write(e, f.registers, a, v))
+
+    def _accessed(self, address: ir.Value, page: ir.Value) -> None:
+        """Leave if an access was refused; `page` is what it returned."""
+        f, e = self._f, self._f.e
+        self._leave_if(e.icmp_unsigned("==", page, ir.Constant(I64, far.REFUSED)), Reason.MEMORY)
+        if self._prefetches:
+            self._prefetches = False
+            word, shift = f.operands[STEPS // 8], ir.Constant(I64, 8 * (STEPS % 8))
+            prefetch(e, address, page, e.lshr(word, shift))
+
+    def _step_if(self, condition: ir.Value) -> None:
+        """As the interpreter."""
+        self._leave_if(condition, Reason.STEP)
+
+    def _leave_if(self, condition: ir.Value, reason: Reason) -> None:
+        """Leave, none of the instruction being done yet: by one way out, since it is inlined in the loop."""
+        f, e = self._f, self._f.e
+        if self._way_out is None:
+            with e.goto_block(e.append_basic_block("way_out")):
+                self._way_out = e.block, e.phi(I64)
+                f.leave(self._way_out[1], f.ip, f.budget)
+        block, reasons = self._way_out
+        reasons.add_incoming(ir.Constant(I64, reason), e.block)
+        after = e.append_basic_block("after")
+        unlikely(e.cbranch(condition, block, after))
+        e.position_at_end(after)
+
+    def _finish(self) -> None:
+        if self._event is not None and self._event[0] is Event.SVC:
+            self._call_resident()
+        super()._finish()
+
+    def _call_resident(self) -> None:
+        """A system call that is done here ends the handler; any other goes on to leave."""
+        f, e = self._f, self._f.e
+        # a call in the loop itself would cost it registers: all that live across it are saved
+        f.fn.attributes.add("noinline")
+        left = e.sub(f.budget, ir.Constant(I64, 1))
+        retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)
+        verdict = e.call(
+            resident(f.fn.module), [f.state, e.addrspacecast(f.registers, PTR), f.parameters(), retired]
+        )
+        with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
+            f.advance(e.at(f.ip, SLOT))
+        with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
+            f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
+        with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
+            f.leave(NO_ANSWER, f.ip, f.budget)
+        with e.if_then(group_memory.pool_is_used_up(e, pointer(e, f.parameters()))):
+            f.leave(NO_PAGE, f.ip, f.budget)
+
+    def _loaded(self, node: StaticNode) -> ir.Value:
+        """From the slot's words, which the loop has loaded; aligned, so that none is in two of them."""
+        size = operand_width(node.width) // 8
+        free = set(range(OPERAND_BYTES)).difference(*(range(at, at + n) for at, n in self._taken))
+        at = next((a for a in range(0, OPERAND_BYTES, size) if free.issuperset(range(a, a + size))), None)
+        if at is None:
+            raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
+        self._taken.append((at, size))
+        f, e = self._f, self._f.e
+        with e.goto_block(self._loads):
+            word = f.operands[at // 8]
+            raw = e.lshr(word, ir.Constant(I64, 8 * (at % 8))) if at % 8 else word
+            raw = raw if node.width == 64 else e.trunc(raw, ir.IntType(node.width))
+        self._stored.append((node, at))
+        return raw
+
+    def _jump_far(self, target: Bits) -> None:
+        self._f.jump(self.value(target))
+
+    def _name_handler(self, e: Emitter, slot: ir.Value) -> None:
+        for offset in (0, PLAIN_ID):
+            e.store_at(ir.Constant(I32, self._number), slot, offset)

@@ -1,0 +1,106 @@
+"""What is known of lanes beforehand: what a few of them do on the CPU, recorded for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from kvrm.backend.cpu.worker import Worker
+from kvrm.backend.gpu.region_plan import MOST_TARGETS, plan
+from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.recorder import Accesses, Recorder
+from kvrm.engine.translator.paths import Paths
+from kvrm.engine.translator.region import Region
+from kvrm.machine.lanes_job import Job
+from kvrm.machine.machine import Machine
+from kvrm.machine.result import Stop
+from kvrm.memory import PAGE, GuestFault, Memory
+
+PIECES, PIECE, GAP = 12, 20_000, 60_000
+"""How often a lane is recorded, for how many instructions, and how many it runs in between: pieces from all
+over its beginning, since to record takes longer than to run."""
+OTHERS, OTHER_PIECES, IN_VAIN = 40, 2, 8
+"""Lanes that are recorded besides the first, how often, and how many in a row that add nothing end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """Steps of instructions that are to prefetch (`Code`), and pages that are written, in that order."""
+
+    ahead: Mapping[int, Sequence[int]] | None
+    written: Sequence[int]
+
+
+NOTHING = Foreseen(None, ())
+"""What is known without a memory policy."""
+
+
+def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> list[Region]:
+    """The regions that a few of the lanes would have spent most of their first instructions in."""
+    worker = Worker(origin, job, engine="interpreter")
+    count = len(job.outputs.stop)
+    others = Random(0).sample(range(1, count), min(OTHERS, count - 1))
+    machine = worker.lane_as_machine(0)
+    paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features, MOST_TARGETS)
+    path: list[int] = []
+    in_vain = 0
+    for lane in (0, *others):
+        worker.lane_as_machine(lane)
+        machine.breakpoints = set(breakpoints)
+        before = len(paths.edges)
+        for trace in _recorded(machine, OTHER_PIECES if lane else PIECES, machine.retired + budget):
+            path += paths.add(trace)
+        in_vain = in_vain + 1 if len(paths.edges) == before else 0
+        if in_vain == IN_VAIN:
+            break
+    return plan(paths, path)
+
+
+def find_accesses(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> Foreseen:
+    """What the machine's memory policy makes of the accesses of lane 0's first instructions."""
+    worker = Worker(origin, job, engine="interpreter", watched=True)
+    machine = worker.lane_as_machine(0)
+    engine, watch = machine._engine, machine.policies["memory"]
+    assert isinstance(engine, Recorder)
+    pages: dict[int, None] = {}
+
+    def sink(accesses: Accesses) -> None:
+        watch.feed(accesses)
+        written = accesses.address[accesses.write] // np.uint64(PAGE)
+        pages.update(dict.fromkeys(written.tolist()))
+
+    engine.sink = sink
+    machine.breakpoints = set(breakpoints)
+    machine._run_to(machine.retired + budget)
+    return Foreseen(watch.ahead(), list(pages))
+
+
+def _recorded(machine: Machine, pieces: int, end: int) -> Iterator[list[int]]:
+    """The addresses of the instructions that a lane runs, in pieces."""
+    engine = machine._engine
+    assert isinstance(engine, Interpreter)
+    for _ in range(pieces):
+        trace: list[int] = []
+        engine.trace = trace
+        going = _goes_on(machine, min(machine.retired + PIECE, end))
+        engine.trace = None
+        yield trace
+        if not going or not _goes_on(machine, min(machine.retired + GAP, end)):
+            return
+
+
+def _goes_on(machine: Machine, end: int) -> bool:
+    return machine._run_to(end)["stop"] is Stop.BUDGET and machine.retired >= end
+
+
+def words_at(memory: Memory, pc: int) -> tuple[int, ...]:
+    """The words of code from `pc` to the end of its page; none if nothing is mapped there."""
+    try:
+        return (
+            tuple(np.frombuffer(memory.peek(pc, PAGE - pc % PAGE), np.uint32).tolist()) if not pc & 3 else ()
+        )
+    except GuestFault:
+        return ()

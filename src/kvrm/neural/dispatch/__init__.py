@@ -1,1 +1,0 @@
-"""Which execution class a word belongs to."""

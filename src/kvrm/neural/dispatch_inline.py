@@ -1,0 +1,33 @@
+"""Dispatch-10,279 asked about each instruction that runs (`kvrm.engine.interpreter.inline`)."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from kvrm.isa.execution import Classes, Words
+from kvrm.neural.dispatch_host import HostNetwork
+from kvrm.neural.dispatch_network import COUNT, NAME
+from kvrm.neural.dispatch_staged import constants, emit_decision, emit_outputs
+from kvrm.neural.weights import Floats, hash_of, load
+from kvrm.staging.emitter import Emitter
+
+
+class InlineNetwork:
+    """The network with these parameters, float32, as an inline policy."""
+
+    def __init__(self, flat: Floats) -> None:
+        self._flat, self._host = flat, HostNetwork(flat)
+        self.name = hash_of(flat)[:24]
+
+    def __call__(self, words: Words) -> Classes:
+        """Class of each word."""
+        return self._host.classes(words)
+
+    def emit(self, e: Emitter, word: ir.Value) -> ir.Value:
+        """The class of a word, 32 bits both."""
+        return emit_decision(e, emit_outputs(e, constants(e.module, self._flat), word))[0]
+
+
+def shipped() -> InlineNetwork:
+    """The policy of the weights that ship."""
+    return InlineNetwork(load(NAME, COUNT))

@@ -1,0 +1,173 @@
+"""The data set: loop bodies out of programs and libraries, labelled by the analyser.
+
+Bodies are split by the file that they are from, a program, a library or a whole Debian package, so that what
+is learned from one program is tried on others. A body that several files have counts once, where training
+comes first; addresses inside a body are masked, so that the same code at another place is the same body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import tarfile
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kvrm.errors import UsageError
+from kvrm.loops.find import loops_in
+from kvrm.loops.iteration import MOST_WORDS
+from kvrm.loops.oracle import oracle
+from kvrm.loops.sites import Body
+from kvrm.neural.loops_network import labels_of
+
+TRAIN, VALIDATION, TEST = range(3)
+SHARES = (6, 1, 3)
+"""Of ten files, about how many are for training, validation and test."""
+ARCHIVE, ELF = b"!<arch>\n", b"\x7fELF"
+AARCH64 = 183
+
+
+def split_of(name: str) -> int:
+    """Which part a file is in: a hash of its name says, so adding files moves none."""
+    tenth = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little") % sum(SHARES)
+    return TRAIN if tenth < SHARES[0] else VALIDATION if tenth < SHARES[0] + SHARES[1] else TEST
+
+
+def masked(body: Body) -> Body:
+    """A body without the addresses in it: those of ADR, ADRP and literal loads."""
+    return tuple(_masked(word) for word in body)
+
+
+def _masked(word: int) -> int:
+    if word & 0x1F000000 == 0x10000000:
+        return word & ~0x60FFFFE0
+    return word & ~0xFFFFE0 if word & 0x3B000000 == 0x18000000 else word
+
+
+def code_in(data: bytes) -> Iterator[bytes]:
+    """The executable sections of an AArch64 ELF file, of the members of an archive or a Debian package."""
+    if data.startswith(ARCHIVE):
+        for name, member in _members(data):
+            if name.startswith("data.tar"):
+                yield from _code_in_tar(name, member)
+            else:
+                yield from code_in(member)
+    elif data.startswith(ELF) and data[18:20] == AARCH64.to_bytes(2, "little"):
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.elffile import ELFFile
+
+        try:
+            for section in ELFFile(io.BytesIO(data)).iter_sections():
+                if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & 4:
+                    yield section.data()
+        except (ELFError, ValueError):
+            return
+
+
+def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
+    at = len(ARCHIVE)
+    while at + 60 <= len(data):
+        name, size = data[at : at + 16].decode("latin-1").rstrip(), int(data[at + 48 : at + 58])
+        yield name, data[at + 60 : at + 60 + size]
+        at += 60 + size + size % 2
+
+
+def _code_in_tar(name: str, data: bytes) -> Iterator[bytes]:
+    if name.endswith(".xz"):
+        data = lzma.decompress(data)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            for member in tar:
+                file = tar.extractfile(member) if member.isfile() else None
+                if file is not None:
+                    yield from code_in(file.read())
+    except tarfile.TarError:
+        return
+
+
+def bodies_in(code: bytes) -> Iterator[Body]:
+    """The bodies of single-block loops."""
+    words = array("I", code[: len(code) & -4]).tolist()
+    for first, last in loops_in(words):
+        yield masked(tuple(words[first : last + 1]))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopData:
+    """Bodies with words (n, MOST_WORDS), lengths (n), labels (n, 8) and part (n).
+
+    `seen` tells how many loops each part had before duplicates were removed.
+    """
+
+    words: Any
+    lengths: Any
+    labels: Any
+    part: Any
+    seen: Any
+
+    def rows(self, part: int) -> Any:
+        """The indices of a part."""
+        return np.flatnonzero(self.part == part)
+
+    def bodies(self, part: int) -> list[Body]:
+        """The bodies of a part."""
+        return [tuple(self.words[i, : self.lengths[i]].tolist()) for i in self.rows(part)]
+
+    def hash_of(self, part: int) -> str:
+        """What names a part: SHA-256 of its bodies and labels in order."""
+        digest = hashlib.sha256()
+        for i in self.rows(part):
+            digest.update(self.words[i, : self.lengths[i]].tobytes() + self.labels[i].tobytes())
+        return digest.hexdigest()
+
+
+def collect(paths: Iterable[Path]) -> LoopData:
+    """The data set of some files. Raises UsageError if they have no loops."""
+    parts: list[set[Body]] = [set() for _ in SHARES]
+    seen = [0] * len(SHARES)
+    for path in paths:
+        part = split_of(path.name.partition("_")[0])
+        for code in code_in(path.read_bytes()):
+            for body in bodies_in(code):
+                parts[part].add(body)
+                seen[part] += 1
+    parts[VALIDATION] -= parts[TRAIN]
+    parts[TEST] -= parts[TRAIN] | parts[VALIDATION]
+    bodies = [(part, body) for part, found in enumerate(parts) for body in sorted(found)]
+    if not bodies:
+        raise UsageError("there is no loop in these files")
+    words = np.zeros((len(bodies), MOST_WORDS), np.uint32)
+    for row, (_, body) in zip(words, bodies, strict=True):
+        row[: len(body)] = body
+    labels = [labels_of(oracle([body])[0]) for _, body in bodies]
+    return LoopData(
+        words,
+        np.array([len(body) for _, body in bodies], np.uint8),
+        np.array(labels, np.int8),
+        np.array([part for part, _ in bodies], np.uint8),
+        np.array(seen, np.int64),
+    )
+
+
+def save(data: LoopData, path: Path) -> None:
+    """Write it to a file."""
+    np.savez_compressed(
+        path, words=data.words, lengths=data.lengths, labels=data.labels, part=data.part, seen=data.seen
+    )
+
+
+def read(path: Path) -> LoopData:
+    """What `save` wrote. Raises UsageError."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return LoopData(*(file[name] for name in ("words", "lengths", "labels", "part", "seen")))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, KeyError):
+        raise UsageError(f"{path}: not a data set of `kvrm data loops`") from None

@@ -1,1 +1,0 @@
-"""The network for patterns: its data set, training and evaluation beside the other policies."""
