@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from kvrm.backend.gpu.abi import GROUP, lane_number, pointer
 from llvmlite import ir
 
 import device_on_host
-from kvrm.backend.gpu.abi import GROUP, lane_number, pointer
 from kvrm.staging import native
 from kvrm.staging.emitter import I64, Emitter
 from kvrm.staging.host import add, address, apart, below, load, load_byte, load_four, local, store
