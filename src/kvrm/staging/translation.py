@@ -22,6 +22,7 @@ import textwrap
 from collections import ChainMap
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 
@@ -51,18 +52,18 @@ RELATIONS: dict[type, str] = {
 }
 
 
+_MADE: WeakKeyDictionary[ir.Module, dict[Callable[..., int], ir.Function]] = WeakKeyDictionary()
+"""What kernels of a module have been compiled to."""
+
+
 def define(
     module: ir.Module, function: Callable[..., int], operations: Operations = HOST, name: str = ""
 ) -> ir.Function:
-    """The function of `module` that a kernel is compiled to, by the kernel's name; it returns 64 bits.
-
-    Raises ValueError if another function has that name.
-    """
-    name = name or function.__name__
-    made = module.globals.get(name) or _Translation(module, function, name, operations).fn
-    if getattr(made, "text", function) is not function:
-        raise ValueError(f"two functions of {module.name} are called {name}")
-    return made
+    """The function of `module` that a kernel is compiled to, by the kernel's name; it returns 64 bits."""
+    made = _MADE.setdefault(module, {})
+    if function not in made:
+        _Translation(module, function, name or function.__name__, operations)
+    return made[function]
 
 
 def parameters(function: Callable[..., int]) -> list[ir.Type]:
@@ -84,7 +85,7 @@ class _Translation:
         self._known = ChainMap(self._unrolled, dict(closed), function.__globals__, vars(builtins))
         self._module, self._operations = module, operations
         self.fn = ir.Function(module, ir.FunctionType(I64, parameters(function)), name)
-        self.fn.text = function
+        _MADE[module][function] = self.fn
         if getattr(function, "apart", False):
             self.fn.attributes.add("noinline")
         self._e = Emitter(self.fn.append_basic_block("entry"))
@@ -300,9 +301,11 @@ class _Translation:
         callee = self._operations.get(function, function)
         if isinstance(callee, Emitted):
             return callee.emit(self._e, *map(self._value, given))
-        known = callee.__name__ in self._module.globals
-        fn = define(self._module, callee, self._operations)
-        if not known:
+        fn = _MADE[self._module].get(callee)
+        if fn is None:
+            # a name that no function has which Python emits, and none of the C library
+            name = f"{callee.__module__.rpartition('.')[2]}.{callee.__name__}"
+            fn = define(self._module, callee, self._operations, self._module.get_unique_name(name))
             fn.linkage = "internal"
         types = [argument.type for argument in fn.args]
         values: list[ir.Value] = []
