@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -14,6 +15,8 @@ from kvrm.backend.cpu.linux import HostLane
 from kvrm.backend.cpu.table import NOT_AN_END
 from kvrm.linux.resident import calls
 from kvrm.staging import native
+from kvrm.staging.emitter import PTR, Emitter
+from kvrm.staging.operations import HOST, Emitted
 from kvrm.staging.translation import define
 
 
@@ -34,10 +37,17 @@ class LaneLoop:
 def module_text() -> str:
     """LLVM text of the loop with its system calls."""
     module = ir.Module(name="lanes")
-    calls.resident(module, HostLane)
+    emitted = calls.resident(module, HostLane)
+    operations = {**HOST, loop.resident: Emitted(partial(call, emitted))}
     for function in (space.reset, loop.store_results, loop.run_lanes):
-        define(module, function)
+        define(module, function, operations)
     return str(module)
+
+
+def call(function: ir.Function, e: Emitter, *arguments: ir.Value) -> ir.Value:
+    """A call of a function whose parameters are words and pointers, with words."""
+    pairs = zip(arguments, function.args, strict=True)
+    return e.call(function, [e.inttoptr(a, PTR) if p.type is PTR else a for a, p in pairs])
 
 
 @functools.cache
