@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from kvrm.engine.translator.region import Block, Region
@@ -115,7 +116,10 @@ class Paths:
             edges = {pc: Counter({to: n for to, n in c.items() if n > rarest}) for pc, c in inside.items()}
 
     def around(self, entry: int) -> Region | None:
-        """A small region to enter at an address, along branches whose targets are known, seen or not."""
+        """A small region to enter at an address, along branches whose targets are known, seen or not.
+
+        The first word says which kind it is, so that code made of random words has both.
+        """
         starts, work, size = {entry}, [entry], 0
         while work and size < SMALL:
             block = self.block(work.pop(0))
@@ -128,7 +132,10 @@ class Paths:
                 if pc is not None and pc not in starts and self.block(pc):
                     starts.add(pc)
                     work.append(pc)
-        return self.region(entry, starts) if self.block(entry) else None
+        first = self.block(entry)
+        if first is None:
+            return None
+        return replace(self.region(entry, starts), brief=first.words[0].bit_count() % 2 == 1)
 
     def _frequent(self, entry: int, known: Container[int]) -> set[int]:
         kept: set[int] = set()
