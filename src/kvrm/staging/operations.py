@@ -71,6 +71,20 @@ def _below(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
     return e.zext(e.icmp_unsigned("<", a, b), I64)
 
 
+def called(function: Callable[[ir.Module], ir.Function]) -> Emitted:
+    """A call of a function of the module; addresses are its pointers, and nothing is returned as 0."""
+
+    def emit(e: Emitter, *values: ir.Value) -> ir.Value:
+        fn = function(e.module)
+        pairs = zip(values, fn.args, strict=True)
+        result = e.call(fn, [_pointer(e, v) if argument.type == PTR else v for v, argument in pairs])
+        if isinstance(result.type, ir.VoidType):
+            return ir.Constant(I64, 0)
+        return e.zext(result, I64) if result.type.width < 64 else result
+
+    return Emitted(emit)
+
+
 MEMORY: Operations = {
     host.address: Emitted(lambda e, words: words),
     host.load: Emitted(_load_word),

@@ -10,9 +10,8 @@ from typing import Any
 from llvmlite import ir
 
 from kvrm.backend.cpu import loop, space
-from kvrm.backend.cpu.linux import HostLane
+from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.table import NOT_AN_END
-from kvrm.linux.resident import calls
 from kvrm.staging import native
 from kvrm.staging.translation import define
 
@@ -34,9 +33,8 @@ class LaneLoop:
 def module_text() -> str:
     """LLVM text of the loop with its system calls."""
     module = ir.Module(name="lanes")
-    calls.resident(module, HostLane)
     for function in (space.reset, loop.store_results, loop.run_lanes):
-        define(module, function)
+        define(module, function, OPERATIONS)
     return str(module)
 
 
