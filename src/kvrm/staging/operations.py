@@ -15,14 +15,24 @@ from kvrm.staging.emitter import I8, I16, I32, I64, PTR, Callee, Emitter
 class Emitted:
     """Code that a Python function emits, of an emitter and the values of the operation's arguments.
 
-    All are 64 bits, as is the result; addresses too.
+    All are 64 bits, as is the result; addresses too. A kernel can call it, too, for what has no meaning in
+    Python.
     """
 
     emit: Callable[..., ir.Value]
 
+    def __call__(self, *arguments: int) -> int:
+        """Only in a kernel."""
+        raise NotImplementedError
+
 
 Operations = Mapping[Callable[..., int], Emitted | Callable[..., int]]
 """For functions and methods what stands for them: other kernels, or code."""
+
+
+def standing_for(owner: type, *functions: Callable[..., int]) -> Operations:
+    """Functions that stand for the methods of a class, of the same names."""
+    return {getattr(owner, function.__name__): function for function in functions}
 
 
 def _pointer(e: Emitter, address: ir.Value) -> ir.Value:

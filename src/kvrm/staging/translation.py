@@ -283,6 +283,10 @@ class _Translation:
                 return self._e.select(self._test(test), self._value(body), self._value(other))
             case ast.Call(func=function, args=arguments):
                 return self._call(function, arguments)
+            case ast.NamedExpr(target=target, value=named):
+                value = self._value(named)
+                self._e.store(value, self._place(target))
+                return value
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 return self._e.zext(self._test(node), I64)
             case _:

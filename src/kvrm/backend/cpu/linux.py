@@ -9,7 +9,7 @@ from kvrm.linux.resident.lane import Lane
 from kvrm.machine import state as layout
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array
-from kvrm.staging.operations import HOST, Operations
+from kvrm.staging.operations import HOST, Operations, standing_for
 
 
 def x(t: Array, number: int) -> int:
@@ -55,18 +55,9 @@ def part(t: Array, base: int, size: int, at: int) -> int:
 OPERATIONS: Operations = {
     **HOST,
     loop.resident: resident,
-    Lane.x: x,
-    Lane.put_x: put_x,
-    Lane.end: end,
-    Lane.retired: retired,
-    Lane.word: word,
-    Lane.put: put,
-    Lane.process: process,
-    Lane.part: part,
+    **standing_for(Lane, x, put_x, end, retired, word, put, process, part),
     Lane.read: space.read_guest,
     Lane.write: space.write_guest,
-    Lane.examine: space.examine,
-    Lane.change: space.change,
-    Lane.show: space.show,
+    **standing_for(Lane, space.examine, space.change, space.show),
 }
 """What stands for operations in the loop of lanes on the host."""

@@ -11,7 +11,11 @@ from kvrm.linux.resident.lane import Lane
 from kvrm.machine import state as layout
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array
-from kvrm.staging.operations import MEMORY, Operations, called
+from kvrm.staging.operations import MEMORY, Operations, called, standing_for
+
+read_slow = called(lambda module: slow_function(module, "read_slow"))
+write_slow = called(lambda module: slow_function(module, "write_slow"))
+examine_pages, change_pages, show_pages = map(called, (ranges.examine, ranges.change, ranges.show))
 
 
 class Here(IntEnum):
@@ -94,50 +98,10 @@ def show(t: Array, start: int, end: int, become: int, content: int, size: int, r
     return show_pages(t[Here.PARAMS], start, end, become, left, content, size, rest)
 
 
-def read_slow(*arguments: int) -> int:
-    """`kvrm.backend.gpu.group_memory` emits this one and the next."""
-    raise NotImplementedError
-
-
-def write_slow(*arguments: int) -> int:
-    """To the guest."""
-    raise NotImplementedError
-
-
-def examine_pages(*arguments: int) -> int:
-    """`kvrm.backend.gpu.ranges` emits this one and those after it."""
-    raise NotImplementedError
-
-
-def change_pages(*arguments: int) -> int:
-    """Without a result."""
-    raise NotImplementedError
-
-
-def show_pages(*arguments: int) -> int:
-    """Whether it was done."""
-    raise NotImplementedError
-
-
 OPERATIONS: Operations = {
     **MEMORY,
-    Lane.x: x,
-    Lane.put_x: put_x,
-    Lane.end: end,
-    Lane.retired: retired,
-    Lane.word: word,
-    Lane.put: put,
-    Lane.process: process,
-    Lane.part: part,
-    Lane.read: read,
-    Lane.write: write,
-    Lane.examine: examine,
-    Lane.change: change,
-    Lane.show: show,
-    read_slow: called(lambda module: slow_function(module, "read_slow")),
-    write_slow: called(lambda module: slow_function(module, "write_slow")),
-    examine_pages: called(ranges.examine),
-    change_pages: called(ranges.change),
-    show_pages: called(ranges.show),
+    **standing_for(
+        Lane, x, put_x, end, retired, word, put, process, part, read, write, examine, change, show
+    ),
 }
 """What stands for operations in the system calls of a kernel."""

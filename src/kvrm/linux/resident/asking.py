@@ -46,8 +46,7 @@ def answer_to(lane: Lane, ask: int, directory: int, path: int) -> int:
         length += 1
     if load_byte(name) != SLASH and directory != abi.AT_FDCWD:
         return LEAVE
-    number = known(fixed(lane, Fixed.FILES), fixed(lane, Fixed.ASKED), address(question))
-    if number < 0:
+    if (number := known(fixed(lane, Fixed.FILES), fixed(lane, Fixed.ASKED), address(question))) < 0:
         return number
     result = load(answer(lane, number) + 8 * Answer.RESULT)
     return result if result else number

@@ -1,4 +1,4 @@
-"""The system calls that are staged: `kvrm.linux.calls` again, for the cases that each takes."""
+"""The staged system calls: what `kvrm.linux.calls` does, in the cases that need no object of Python."""
 
 from __future__ import annotations
 
@@ -234,8 +234,7 @@ def clock_gettime(lane: Lane, clock: int, time: int) -> int:
 
 def clock_getres(lane: Lane, clock: int, resolution: int) -> int:
     """A nanosecond."""
-    ns = now(lane, clock)
-    if ns < 0:
+    if (ns := now(lane, clock)) < 0:
         return ns
     return write_pair(lane, resolution, 0, 1) if resolution else 0
 
@@ -264,55 +263,10 @@ def nanosleep(lane: Lane, request: int, remaining: int) -> int:
     return 0
 
 
-_OTHER_NAMES: dict[str, Callable[..., int]] = {
-    "exit_group": exit,
-    "gettid": getpid,
-    "geteuid": getuid,
-    "getegid": getgid,
-}
-_HERE: list[Callable[..., int]] = [
-    exit,
-    getpid,
-    getppid,
-    getuid,
-    getgid,
-    sched_yield,
-    set_robust_list,
-    set_tid_address,
-    futex,
-    prlimit64,
-    getrlimit,
-    uname,
-    getrandom,
-    rt_sigaction,
-    rt_sigprocmask,
-    prctl,
-    getcwd,
-    readlinkat,
-    clock_gettime,
-    clock_getres,
-    gettimeofday,
-    nanosleep,
-    files.openat,
-    files.dup,
-    files.dup3,
-    files.close,
-    files.fcntl,
-    files.ioctl,
-    files.read,
-    files.readv,
-    files.pread64,
-    files.lseek,
-    files.write,
-    files.writev,
-    files.sendfile,
-    files.fstat,
-    files.newfstatat,
-    mappings.brk,
-    mappings.mmap,
-    mappings.munmap,
-    mappings.mprotect,
-    mappings.madvise,
-]
-CALLS: Mapping[str, Callable[..., int]] = {call.__name__: call for call in _HERE} | _OTHER_NAMES
-"""By name."""
+exit_group = exit
+gettid = getpid
+geteuid = getuid
+getegid = getgid
+
+CALLS: Mapping[str, Callable[..., int]] = vars(files) | vars(mappings) | globals()
+"""What has a call's name is that call."""

@@ -80,8 +80,7 @@ def openat(lane: Lane, directory: int, path: int, flags: int, mode: int) -> int:
     """Open a file for reading, or fail to open one."""
     if flags & CHANGES or flags & abi.O_ACCMODE == abi.O_ACCMODE or not fixed(lane, Fixed.MAY_OPEN):
         return LEAVE
-    number = answer_to(lane, (flags & ~INDIFFERENT) << 32 | Ask.OPEN, directory, path)
-    if number < 0:
+    if (number := answer_to(lane, (flags & ~INDIFFERENT) << 32 | Ask.OPEN, directory, path)) < 0:
         return number
     used = 1
     for fd in range(DESCRIPTORS):
@@ -125,8 +124,7 @@ def dup3(lane: Lane, old: int, new: int, flags: int) -> int:
         return -Errno.EINVAL
     if not fixed(lane, Fixed.MAY_OPEN) or not below(new, DESCRIPTORS):
         return LEAVE
-    kind = stream(lane, old)
-    if kind < 0:
+    if (kind := stream(lane, old)) < 0:
         return kind
     if kind_of(lane, new) == Stream.OTHER:
         return LEAVE
@@ -135,8 +133,7 @@ def dup3(lane: Lane, old: int, new: int, flags: int) -> int:
 
 def close(lane: Lane, fd: int) -> int:
     """Close a descriptor."""
-    kind = stream(lane, fd)
-    if kind < 0:
+    if (kind := stream(lane, fd)) < 0:
         return kind
     lane.put(Word.DESCRIPTOR + fd, 0)
     return 0
@@ -144,8 +141,7 @@ def close(lane: Lane, fd: int) -> int:
 
 def fcntl(lane: Lane, fd: int, command: int, argument: int) -> int:
     """Duplicate a descriptor; its flags, and the status flags as they are."""
-    kind = stream(lane, fd)
-    if kind < 0:
+    if (kind := stream(lane, fd)) < 0:
         return kind
     file = open_file(lane, fd)
     if answer_of(lane, file) == 0:
@@ -164,8 +160,7 @@ def fcntl(lane: Lane, fd: int, command: int, argument: int) -> int:
 
 def ioctl(lane: Lane, fd: int, request: int, argument: int) -> int:
     """No file is a terminal."""
-    kind = stream(lane, fd)
-    if kind < 0:
+    if (kind := stream(lane, fd)) < 0:
         return kind
     if kind == Stream.RANDOM or request in (abi.FIOCLEX, abi.FIONCLEX, abi.FIONBIO, abi.FIONREAD):
         return LEAVE
@@ -274,8 +269,7 @@ def take_pieces(lane: Lane, vector: int, count: int, to: int) -> int:
 
 def lseek(lane: Lane, fd: int, offset: int, whence: int) -> int:
     """Move a file's offset; streams have none."""
-    kind = stream(lane, fd)
-    if kind < 0:
+    if (kind := stream(lane, fd)) < 0:
         return kind
     if kind == Stream.RANDOM:
         return LEAVE
@@ -345,8 +339,7 @@ def sendfile(lane: Lane, out: int, source: int, offset: int, count: int) -> int:
     """Copy from a file to a stream. Standard input is no file with offsets."""
     if offset or count < 0:
         return LEAVE
-    kind = stream(lane, source)
-    if kind < 0:
+    if (kind := stream(lane, source)) < 0:
         return kind
     to = stream(lane, out)
     if to < Stream.STDOUT:
@@ -375,8 +368,7 @@ def sendfile(lane: Lane, out: int, source: int, offset: int, count: int) -> int:
 # -- status ----------------------------------------------------------------------------------------------
 def fstat(lane: Lane, fd: int, to: int) -> int:
     """Status of an open file."""
-    kind = stream(lane, fd)
-    if kind < 0:
+    if (kind := stream(lane, fd)) < 0:
         return kind
     found = answer_of(lane, open_file(lane, fd))
     if found == 0:
@@ -398,7 +390,6 @@ def newfstatat(lane: Lane, directory: int, path: int, to: int, flags: int) -> in
     if flags & ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_NO_AUTOMOUNT):
         return LEAVE
     ask = Ask.LINK_STATUS if flags & abi.AT_SYMLINK_NOFOLLOW else Ask.STATUS
-    number = answer_to(lane, ask, directory, path)
-    if number < 0:
+    if (number := answer_to(lane, ask, directory, path)) < 0:
         return number
     return LEAVE if lane.write(to, STAT_BYTES, answer(lane, number) + 8 * Answer.STATUS) else 0

@@ -71,10 +71,8 @@ def mmap(lane: Lane, address: int, length: int, prot: int, flags: int, fd: int, 
     if offset & (PAGE - 1):
         return -Errno.EINVAL
     kind = 0
-    if not flags & abi.MAP_ANONYMOUS:
-        kind = stream(lane, fd)
-        if kind < 0:
-            return kind
+    if not flags & abi.MAP_ANONYMOUS and (kind := stream(lane, fd)) < 0:
+        return kind
     if length == 0:
         return -Errno.EINVAL
     if address or flags & UNUSUAL or fixed(lane, Fixed.LIMITED):
@@ -91,8 +89,7 @@ def mmap(lane: Lane, address: int, length: int, prot: int, flags: int, fd: int, 
     content = 0
     bytes_of_file = 0
     if not flags & abi.MAP_ANONYMOUS:
-        refused = cannot_map(kind, prot, sharing)
-        if refused:
+        if refused := cannot_map(kind, prot, sharing):
             return refused
         file = open_file(lane, fd)
         answer = answer_of(lane, file)
