@@ -14,6 +14,7 @@ import importlib
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,15 @@ def stays(lanes: Any) -> tuple[int, int]:
     """Instructions that some lanes run, and how often they pass to another region, or to none."""
     blocks = ((k, b) for k, region in enumerate(lanes._code.regions) for b in region.blocks.values())
     where = {pc: k for k, block in blocks for pc in range(block.start, block.end, 4)}
-    worker = Worker(lanes._machine, lanes._job, engine="interpreter")
+    kind = replace(lanes._machine.engine_kind.unwatched(), name="interpreter")
+    worker = Worker(lanes._machine.lane, kind, lanes._job)
     instructions = passages = 0
     for lane in range(TRACED):
-        machine = worker.lane_as_machine(lane)
-        engine: Any = machine._engine
+        one = worker.fresh_lane(lane)
+        engine: Any = one.engine
         trace: list[int] = []
         engine.trace = trace
-        machine._run_to(1 << 40)
+        one.run_to(1 << 40)
         engine.trace = None
         instructions += len(trace)
         passages += int(np.count_nonzero(np.diff([where.get(pc, -1) for pc in trace])))

@@ -129,4 +129,4 @@ def test_page_misses_are_counted() -> None:
     machine = kvrm.Machine(GUESTS / "primes", args=["3000"])
     found = pages.page_misses(machine)
     assert found.count > 3 and 0 < found.resolving < found.seconds and 0 < found.each < 1e-3
-    assert "resolve" not in vars(machine._memory)
+    assert "resolve" not in vars(machine.lane.memory)

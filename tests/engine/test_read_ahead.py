@@ -155,14 +155,14 @@ def test_the_host_is_not_asked(tmp_path: Path) -> None:
     )
     m = kvrm.Machine(elf.data(), engine="interpreter", root=tmp_path)
     asked = 0
-    syscall = m._process.syscall
+    syscall = m.lane.process.syscall
 
     def counted(retired: int) -> Any:
         nonlocal asked
         asked += 1
         return syscall(retired)
 
-    m._process.syscall = counted
+    m.lane.process.syscall = counted
     assert m.run().stop is kvrm.Stop.EXIT
     assert {call.name: call.count for call in m.profile.calls}["read"] == 1001
     assert asked < 10

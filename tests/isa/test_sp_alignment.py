@@ -53,7 +53,7 @@ def at_sp(d: Definition, rng: random.Random) -> int:
 def machine(engine: str, words: Sequence[int], sp: int, target: str = "cpu") -> kvrm.Machine:
     m = use_memory_store(kvrm.Machine(engine=engine, features="all", target=target))
     m.write_memory(CODE, struct.pack(f"<{len(words)}I", *words), prot="rx")
-    m._memory.map(DATA, SIZE, Prot.R | Prot.W)
+    m.lane.memory.map(DATA, SIZE, Prot.R | Prot.W)
     m.set_pc(CODE)
     m.sp = sp
     for i in range(31):
@@ -77,7 +77,7 @@ def test_every_load_and_store(engine: str) -> None:
     based = BASED if engine in ("reference", "interpreter", "tiered") else rng.sample(BASED, 20)
     words = [at_sp(d, rng) for d in based]
     m = machine(engine, [one for word in words for one in (word, BRK)], STACK + 8)
-    m._engine.prepare()
+    m.lane.engine.prepare()
     start, before = m.snapshot(), (m.state.save()[0], m.memory[DATA : DATA + SIZE])
     for at, (word, d) in enumerate(zip(words, based, strict=True)):
         m.restore(start)
@@ -96,7 +96,7 @@ def check_lanes(based: Sequence[Definition], engine: str, target: str) -> None:
     rng = random.Random(SEED)
     words = [at_sp(d, rng) for d in based]
     m = machine(engine, [one for word in words for one in (word, BRK)], STACK, target)
-    m._engine.prepare()
+    m.lane.engine.prepare()
     lanes = m.fork(2 * len(words))
     lanes.registers["pc"] = np.arange(len(words), dtype=np.uint64).repeat(2) * np.uint64(8) + np.uint64(CODE)
     lanes.registers["sp"] = np.tile(np.array([STACK, STACK + 1], np.uint64), len(words))

@@ -69,7 +69,7 @@ class TestComputing:
     def retired_when_set(self, calls: Path, which: int) -> int:
         """Where the call of setitimer has retired: one instruction earlier its result is not there."""
         m = kvrm.Machine(calls, stdin=spinning(which, 30))
-        while m._process.due is None:
+        while m.lane.process.due is None:
             m.run(max_instructions=1)
         return m.retired
 

@@ -112,7 +112,7 @@ def _others(examples: Path) -> list[Any]:
         kvrm.Machine(hello, root=examples).snapshot(),
         kvrm.Machine(hello, stdout=io.BytesIO()).snapshot(),  # type: ignore[arg-type]
         kvrm.Machine(hello).fork(2),
-        kvrm.Machine(hello)._memory.snapshot(),
+        kvrm.Machine(hello).lane.memory.snapshot(),
         None,
         b"snapshot",
         object(),

@@ -139,7 +139,7 @@ class TestIsolation:
 
 
 def test_a_handler_that_another_thread_has_added_is_no_undefined_instruction() -> None:
-    engine = kvrm.Machine(engine="interpreter")._engine
+    engine = kvrm.Machine(engine="interpreter").lane.engine
     library().ensure_words([0, 0x91000400])
     engine.ready()
     library().version += 1
@@ -162,7 +162,7 @@ class TestRuns:
         """That one was the first to write to a page; the program: cbz x0, 1f; str x1, [x2]; b .; 1: brk."""
         m = kvrm.Machine(engine="interpreter")
         m.write_memory(CODE, struct.pack("<4I", 0xB4000060, 0xF9000041, 0x14000000, 0xD4200000), "rx")
-        m._memory.map(DATA, 0x1000, kvrm.Prot.R | kvrm.Prot.W)
+        m.lane.memory.map(DATA, 0x1000, kvrm.Prot.R | kvrm.Prot.W)
         m.x[2] = DATA
         m.set_pc(CODE)
         lanes = m.fork(3, 1)
@@ -237,7 +237,7 @@ class TestRuns:
 
     def test_keeping_memory_that_the_guest_cannot_read(self, engine: str) -> None:
         m = machine(engine)
-        m._memory.protect(FIXED, 4096, 0)
+        m.lane.memory.protect(FIXED, 4096, 0)
         lanes = lanes_of(m, [Do.COUNT] * 3, [1, 2, 3])
         lanes.keep = ("x1", slice(FIXED, FIXED + 8))
         results = lanes.run()

@@ -156,7 +156,7 @@ def test_memory_of_a_program_is_kept(guest_root: Path) -> None:
 
     args = [["true"], ["echo", "x"]]
     m = kvrm.Machine(program(guest_root, "busybox"), lanes=2, args=args, engine="interpreter")
-    start = m._memory.regions()[0].start
+    start = m.lane.memory.regions()[0].start
     m.lanes.keep = (slice(start, start + 8192),)
     assert m.run().memory[start : start + 4].tobytes() == b"\x7fELF" * 2
 

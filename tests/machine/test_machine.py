@@ -258,7 +258,7 @@ def test_memory_limit(engine):
         engine, STR, 0x91400442, 0x17FFFFFE, memory_limit=64 << 12
     )  # str; add x2, x2, #1, lsl #12; b .-8
     m.write_memory(DATA, bytes(4096), prot="rw")
-    m._memory.map(1 << 32, 1 << 31, kvrm.Prot.R | kvrm.Prot.W)
+    m.lane.memory.map(1 << 32, 1 << 31, kvrm.Prot.R | kvrm.Prot.W)
     m.x[2] = 1 << 32
     r = m.run()
     assert r.stop is kvrm.Stop.OUT_OF_MEMORY

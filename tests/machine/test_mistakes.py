@@ -232,7 +232,7 @@ MORE_THAN_THERE_IS = """
 import resource
 import kvrm
 m = kvrm.Machine()
-m._memory.map(0, 1 << 38, kvrm.Prot.R)
+m.lane.memory.map(0, 1 << 38, kvrm.Prot.R)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), -1))
 for action in (lambda: m.read_memory(0, 1 << 38), kvrm.Machine):

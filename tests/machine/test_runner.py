@@ -13,6 +13,7 @@ import pytest
 import kvrm
 from kvrm import Stop
 from kvrm.backend.cpu.worker import Worker
+from kvrm.machine.lane import Lane
 from kvrm.machine.lanes import Lanes
 from kvrm.machine.result import Progress
 from lane_tools import DATA, Do, endless, endless_lanes, facts, machine
@@ -90,7 +91,7 @@ def test_one_run_at_a_time(make: Callable[[], Runs]) -> None:
 
 def test_errors_reach_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     for m in (endless(), endless_lanes()):
-        monkeypatch.setattr(kvrm.Machine, "_run_to", lambda *_, **__: 1 // 0)
+        monkeypatch.setattr(Lane, "run_to", lambda *_, **__: 1 // 0)
         monkeypatch.setattr(Worker, "_run_native", lambda *_: 1 // 0)
         m.start()
         with pytest.raises(ZeroDivisionError):

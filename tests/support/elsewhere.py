@@ -20,7 +20,7 @@ def facts(machine: kvrm.Machine, budget: int | None = None) -> dict[str, Any]:
     contents = hashlib.sha256()
     for region in memory.regions:
         contents.update(repr((region.start, region.end, region.prot, region.name)).encode())
-        contents.update(machine._memory.peek(region.start, region.limit - region.start))
+        contents.update(machine.lane.memory.peek(region.start, region.limit - region.start))
     told = {name: getattr(result, name) for name in ("stop", "exit_code", "signal", "stdout", "stderr", "pc")}
     registers = [*machine.x, *machine.v, machine.sp, machine.nzcv, machine.fpcr, machine.fpsr]
     return told | {

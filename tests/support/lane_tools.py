@@ -119,7 +119,7 @@ def machine(engine: str = "tiered", **options: Any) -> kvrm.Machine:
     m.write_memory(OWN, struct.pack("<2I", 0xD2800000, RET), prot="rwx")
     m.write_memory(DATA, bytes(range(1, 251)) * 20, prot="rw")
     m.write_memory(DATA, bytes(range(1, 251)), prot="rw")
-    m._memory.map(DATA + 0x2000, (DATA_PAGES - 2) * 0x1000, kvrm.Prot.R | kvrm.Prot.W)
+    m.lane.memory.map(DATA + 0x2000, (DATA_PAGES - 2) * 0x1000, kvrm.Prot.R | kvrm.Prot.W)
     m.write_memory(FIXED, b"constant", prot="r")
     m.x[2], m.x[3], m.x[4], m.x[30] = DATA, FIXED, OWN, LAST
     m.set_pc(CODE)

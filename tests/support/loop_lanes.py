@@ -42,14 +42,14 @@ class Lanes:
         self.machine = m = kvrm.Machine(target=target, engine="interpreter", **options)
         self.places = list(_places(bodies))
         last = self.places[-1] + 4 * len(bodies[-1])
-        m._memory.map(CODE, (last - CODE) // PAGE * PAGE + PAGE, RX)
+        m.lane.memory.map(CODE, (last - CODE) // PAGE * PAGE + PAGE, RX)
         for at, body in zip(self.places, bodies, strict=True):
-            m._memory.poke(at, b"".join(word.to_bytes(4, "little") for word in [*body, BRK]))
+            m.lane.memory.poke(at, b"".join(word.to_bytes(4, "little") for word in [*body, BRK]))
         for start, pages, prot in WINDOWS:
-            m._memory.map(start, pages * PAGE, prot)
+            m.lane.memory.map(start, pages * PAGE, prot)
             for page in range(start, start + pages * PAGE, PAGE):
                 if any(data := lab.memory.peek(page, PAGE)):
-                    m._memory.poke(page, data)
+                    m.lane.memory.poke(page, data)
         m.set_pc(CODE)
         self.lanes = m.fork(len(cases))
         self.lanes.keep = (*REGISTERS, *SPANS)

@@ -49,7 +49,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def regions(m: kvrm.Machine) -> list[Any]:
     """The regions that stand in a machine's slots, of all engines that it has."""
-    engines = (m._engine, *getattr(m._engine, "_native", ()))
+    engines = (m.lane.engine, *getattr(m.lane.engine, "_native", ()))
     return [r for e in engines if isinstance(e, Translator) for r in e._active.values()]
 
 

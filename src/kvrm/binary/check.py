@@ -119,7 +119,7 @@ def _started(program: Any) -> kvrm.Machine:
 def _thread_pages(source: kvrm.Machine) -> list[int]:
     """The page that the thread pointer is in and the one before, as far as they are mapped and writable."""
     page = source.state.system(System.TPIDR_EL0) & -PAGE
-    regions = [r for r in source._memory.regions() if r.prot & Prot.W]
+    regions = [r for r in source.lane.memory.regions() if r.prot & Prot.W]
     return [p for p in (page - PAGE, page) if any(r.start <= p < r.end for r in regions)]
 
 
@@ -129,7 +129,7 @@ def _copied(source: kvrm.Machine, writable: list[int]) -> kvrm.Machine:
     Only that and some pages can be written.
     """
     machine = kvrm.Machine(engine="interpreter", features=source.features)
-    memory, theirs = machine._memory, source._memory
+    memory, theirs = machine.lane.memory, source.lane.memory
     for region in theirs.regions():
         if region.name == "[stack]" and not any(region.start <= page < region.end for page in writable):
             continue

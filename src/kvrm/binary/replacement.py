@@ -24,6 +24,7 @@ from kvrm.machine.state import State
 from kvrm.memory import GuestFault, Memory, OutOfMemory
 
 if TYPE_CHECKING:
+    from kvrm.machine.lane import Lane
     from kvrm.machine.machine import Machine
 
 LONGEST = 64 << 20
@@ -122,12 +123,11 @@ class Replacements:
     checks: int = 0
     accepted: int = 0
 
-    def takes(self, machine: Machine, left: Exit) -> bool:
+    def takes(self, lane: Lane, left: Exit) -> bool:
         """Whether an exit was at a replaced function and no breakpoint; its call is answered if it can be."""
-        pc = machine.state.pc
-        if left.kind is not ExitKind.BREAKPOINT or pc in machine.breakpoints:
+        if left.kind is not ExitKind.BREAKPOINT or lane.state.pc in lane.breakpoints:
             return False
-        self.answer(machine.state, machine._memory)
+        self.answer(lane.state, lane.memory)
         return True
 
     def answer(self, state: State, memory: Memory) -> bool:

@@ -39,7 +39,7 @@ class PageMisses:
 
 def page_misses(machine: Machine, max_instructions: int | None = None) -> PageMisses:
     """Run a machine and count."""
-    memory, spent = machine._memory, 0.0
+    memory, spent = machine.lane.memory, 0.0
     missed: list[int] = []
     resolve = memory.resolve
 
@@ -71,7 +71,7 @@ def _seconds(step: int) -> float:
 
     machine = Machine(engine="interpreter")
     machine.write_memory(CODE, TOUCH)
-    machine._memory.map(DATA, (TOUCHES + 1) * PAGE, 3)
+    machine.lane.memory.map(DATA, (TOUCHES + 1) * PAGE, 3)
     machine.x[0], machine.x[1], machine.x[2] = DATA, TOUCHES, step
     machine.set_pc(CODE)
     machine.run(max_instructions=4)

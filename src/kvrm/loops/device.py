@@ -371,5 +371,5 @@ def emit(module: Module) -> ir.Function:
     for place, by in ((plan.ENTRIES, c(1)), (plan.SKIPS, any_), (plan.ITERATIONS, iterations)):
         e.atomic_rmw("add", e.at(site, place), by, "monotonic")
     spent = e.mul(iterations, e.load_at(mine, plan.COST, I64))
-    f._return(e.load_at(mine, plan.HEAD, I64), e.sub(f.budget, spent))
+    f.go_on(e.load_at(mine, plan.HEAD, I64), e.sub(f.budget, spent))
     return f.fn

@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kvrm.arguments import choice, collection, shown
 from kvrm.debug.switches import trace_switch
 from kvrm.errors import UsageError
 from kvrm.isa.features import feature_set
+from kvrm.machine.state import State
 from kvrm.memory import Memory
-
-if TYPE_CHECKING:
-    from kvrm.machine.machine import Machine
 
 ENGINES = {
     "tiered": "kvrm.engine.translator.engine:Translator",
@@ -89,37 +88,50 @@ def check_policies(policies: Mapping[str, Any], engine: str, target: str) -> Non
         raise UsageError("what records accesses or learns from them is for target cpu")
 
 
-def _make_interpreter(machine: Machine, memory: Memory, usual: str, target: str) -> Any:
-    """The interpreter that the machine's policies ask for."""
-    state, features = machine.state, machine.features
-    dispatch, watch, loops = (machine.policies.get(question) for question in ("dispatch", "memory", "loops"))
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """What engines are made by: their name (one of `ENGINES`), and what the machine has and runs."""
+
+    name: str
+    features: frozenset[str]
+    policies: Mapping[str, Any]
+    program: bool
+
+    def unwatched(self) -> EngineKind:
+        """The same without a memory policy, which is for one lane: it sees the accesses of one."""
+        policies = {question: policy for question, policy in self.policies.items() if question != "memory"}
+        return replace(self, policies=policies)
+
+
+def _make_interpreter(kind: EngineKind, state: State, memory: Memory, usual: str, target: str) -> Any:
+    """The interpreter that the policies ask for."""
+    dispatch, watch, loops = (kind.policies.get(question) for question in ("dispatch", "memory", "loops"))
     if watch and loops:
         raise UsageError("a memory policy sees all accesses: it is not for a machine that skips loops")
     inline = hasattr(dispatch, "emit")
     if inline and (watch or loops):
         raise UsageError("dispatch=inline is not for a machine with policies for memory or loops")
     if inline and target == "cpu":
-        return named(INLINE)(state, memory, dispatch, features)
-    engine: Any = named(RECORDER if watch and target == "cpu" else usual)(state, memory, features)
+        return named(INLINE)(state, memory, dispatch, kind.features)
+    engine: Any = named(RECORDER if watch and target == "cpu" else usual)(state, memory, kind.features)
     if watch:
         engine.watch_by(watch)
     if dispatch:
         engine.dispatch_by(dispatch)
     if loops:
-        engine.skip_by(named(SKIPPING[target])(loops, engine, memory, features))
+        engine.skip_by(named(SKIPPING[target])(loops, engine, memory, kind.features))
     return engine
 
 
-def make_engine(machine: Machine, memory: Memory, program: bool, target: str) -> Any:
-    """The engine that runs a lane of the machine over `memory`, traced if KVRM_TRACE says so."""
-    state, features = machine.state, machine.features
+def make_engine(kind: EngineKind, state: State, memory: Memory, target: str) -> Any:
+    """The engine that runs a lane with this state and memory, traced if KVRM_TRACE says so."""
     topics, start = trace_switch()
     engines = DEVICE_ENGINES if target == "cuda" else ENGINES
-    if machine.policies:
-        engine: Any = _make_interpreter(machine, memory, engines[machine.engine], target)
+    if kind.policies:
+        engine: Any = _make_interpreter(kind, state, memory, engines[kind.name], target)
     else:
-        engine = named(engines[machine.engine])(state, memory, features)
-    if program:
+        engine = named(engines[kind.name])(state, memory, kind.features)
+    if kind.program:
         engine.prepare()
     if topics - {"sys"}:
         from kvrm.debug.trace import Tracer

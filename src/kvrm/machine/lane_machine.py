@@ -6,8 +6,8 @@ import numpy as np
 
 from kvrm.backend.cpu.worker import LaneMemory
 from kvrm.machine import state as layout
-from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import make_engine
+from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.machine import Machine
 from kvrm.machine.runner import Solo
@@ -24,18 +24,17 @@ class LaneMachine(Machine):
 
     def __init__(self, origin: Machine, job: Job, lane: int, retired: int) -> None:
         self.__dict__.update(origin.__dict__)
-        self.state, self.target, self._lanes = State(), "cpu", None
-        self._memory = LaneMemory(origin._memory.limit)
-        self.memory = MemoryView(self._memory)
-        self.policies = {name: policy for name, policy in origin.policies.items() if name != "memory"}
-        self.replacements = None  # lanes run every call
-        self._breakpoints, self._seconds = Breakpoints(), 0.0
-        self._watch = self._solo = Solo(self)
-        if origin._process is not None:
-            self._process = origin._process.twin(self._memory, self.state)
-            self._process.read_ahead()
-        self._engine = make_engine(self, self._memory, origin._process is not None, "cpu")
-        self._memory.on_remap = self._engine.invalidate
+        self.state, self.target, self._lanes, self._seconds = State(), "cpu", None, 0.0
+        kind = origin.engine_kind.unwatched()
+        self.policies = dict(kind.policies)
+        memory, process = LaneMemory(origin.lane.memory.limit), origin.lane.process
+        self.memory = MemoryView(memory)
+        if process is not None:
+            process = process.twin(memory, self.state)
+            process.read_ahead()
+        self._solo = Solo(self._run, lambda: self.retired)
+        engine = make_engine(kind, self.state, memory, "cpu")
+        self.lane = Lane(self.state, memory, process, engine, self._solo)
         self.restore(job.snapshot)
         self._begin(job, lane)
         self.run(max_instructions=retired)
@@ -47,8 +46,8 @@ class LaneMachine(Machine):
             self.state.set(offset, int(array.reshape(-1).view(np.uint64)[(first + lane * step) // 8]))
         self.state.pc, self._over = self.state.get(layout.PC), job.ended
         for start, array in job.memory:
-            self._memory.poke(start, array[lane].tobytes())
+            self.lane.memory.poke(start, array[lane].tobytes())
         if job.stdin is not None:
-            self._process.refill(job.stdin[lane])
+            self.lane.process.refill(job.stdin[lane])
         if job.args is not None:
-            self._process.set_arguments(job.args[lane])
+            self.lane.process.set_arguments(job.args[lane])

@@ -64,8 +64,8 @@ class Lanes(Runner[LaneResults]):
     ) -> None:
         super().__init__()
         lanes = arguments.integer("lanes", lanes, 1, MOST_LANES)
-        if machine._outside:
-            raise UsageError(f"lanes cannot share {' and '.join(machine._outside)} outside the machine")
+        if machine.outside:
+            raise UsageError(f"lanes cannot share {' and '.join(machine.outside)} outside the machine")
         check_policies_of_lanes(machine.policies, machine.target)
         self._machine, self._count, self._fork = machine, lanes, snapshot
         self._breakpoints = Breakpoints(machine.breakpoints) if snapshot else None
@@ -129,7 +129,7 @@ class Lanes(Runner[LaneResults]):
             self._require_program("args")
             values = checked_per_lane("args", values, self._count, (list, tuple))
             for arguments in values:
-                self._machine._process.arguments(arguments)
+                self._machine.lane.process.arguments(arguments)
         self._args = values
 
     @property
@@ -235,7 +235,7 @@ class Lanes(Runner[LaneResults]):
     def _new_outputs(self) -> Outputs:
         """Room for results. Raises UsageError if the host has none."""
         try:
-            return Outputs(self._count, self._keep, self._machine._process is not None, self._empty)
+            return Outputs(self._count, self._keep, self._machine.lane.process is not None, self._empty)
         except (MemoryError, ValueError):
             what = f"the results of {self._count} lanes do not fit into the host's memory"
             raise UsageError(f"{what}; keep less of each, or run fewer at a time") from None
@@ -267,7 +267,7 @@ class Lanes(Runner[LaneResults]):
         return self._workers[0]
 
     def _add_worker(self, job: Job) -> None:
-        worker = Worker(self._machine, job)
+        worker = Worker(self._machine.lane, self._machine.engine_kind.unwatched(), job)
         if self._workers:
             worker.learn_from(self._workers[0])
         self._workers.append(worker)
@@ -312,7 +312,7 @@ class Lanes(Runner[LaneResults]):
         return Progress(running, self._count, finished - self._released, retired, seconds, stops)
 
     def _require_program(self, name: str) -> None:
-        if self._machine._process is None:
+        if self._machine.lane.process is None:
             raise UsageError(f"lanes.{name} is for programs; a bare machine has registers and memory")
 
     def __repr__(self) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kvrm import arguments
-from kvrm.engine.exits import ExitKind
-from kvrm.errors import HostError, KvrmError, UsageError
+from kvrm.errors import UsageError
 from kvrm.isa.features import identification
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
     REPLACEMENTS,
     TARGETS,
+    EngineKind,
     check_policies,
     checked_features,
     engine_name,
@@ -22,26 +22,17 @@ from kvrm.machine.engines import (
     named,
     target_name,
 )
+from kvrm.machine.lane import Lane
 from kvrm.machine.policies import make_policies
 from kvrm.machine.registers import Registers
 from kvrm.machine.result import Progress, Result, Stop
-from kvrm.machine.runner import Runner, Solo, Watch
+from kvrm.machine.runner import Runner, Solo
 from kvrm.machine.snapshots import MachineSnapshot, Made, require_belongs
 from kvrm.machine.state import State
-from kvrm.machine.stops import (
-    BUDGET,
-    CANCELLED,
-    OUT_OF_MEMORY,
-    Fields,
-    assembly,
-    breakpoint_at,
-    explain,
-    explain_end,
-    hint,
-)
+from kvrm.machine.stops import Fields, hint
 from kvrm.machine.texts import is_per_lane
 from kvrm.machine.views import MemoryView
-from kvrm.memory import GuestFault, Memory, OutOfMemory, untagged
+from kvrm.memory import Memory, untagged
 from kvrm.memory.addresses import code_address, span
 from kvrm.streams import Closed
 
@@ -110,9 +101,8 @@ class Machine(Registers):
             _refuse_for_bare(args=args, env=env, stdin=stdin, stdout=stdout, stderr=stderr, root=root, rw=rw)
         self.state = State()
         self.state.fp_tracking = arguments.flag("fp_flags", fp_flags)
-        self._breakpoints = Breakpoints()
-        self._memory = Memory(memory_limit)
-        self.memory = MemoryView(self._memory)
+        memory = Memory(memory_limit)
+        self.memory = MemoryView(memory)
         chosen = arguments.mapping("policies", {} if policies is None else policies, "names or functions")
         self.policies = make_policies(chosen)
         self.engine = engine_name("interpreter" if engine is None and self.policies else engine)
@@ -121,20 +111,20 @@ class Machine(Registers):
         self.features = checked_features(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
-        self._process: Any = None
+        process: Any = None
         self._over: Result | None = None
         root, rw = arguments.path("root", root), arguments.path("rw", rw)
         places = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "rw": rw}
         inside = bytes | bytearray | memoryview | Closed | None
-        self._outside = [name for name, place in places.items() if not isinstance(place, inside)]
-        streams = tuple((name, places[name]) for name in self._outside if name != "rw")
+        self.outside = [name for name, place in places.items() if not isinstance(place, inside)]
+        streams = tuple((name, places[name]) for name in self.outside if name != "rw")
         self._seconds = 0.0
         seed = arguments.integer("seed", seed)
         if program is not None:
             from kvrm.linux import Process
 
-            self._process = Process(
-                self._memory,
+            process = Process(
+                memory,
                 self.state,
                 program=program,
                 args=cast("Sequence[str | bytes]", args),
@@ -147,22 +137,26 @@ class Machine(Registers):
                 seed=seed,
                 features=self.features,
             )
-            self._process.start()
-            self._process.read_ahead()
-        digest = None if self._process is None else self._process.program_digest
+            process.start()
+            process.read_ahead()
+        digest = None if process is None else process.program_digest
         self._made = Made(digest, self.features, self.state.fp_tracking, root, rw, streams)
-        target = self.target if lanes is None else "cpu"
-        self._engine = make_engine(self, self._memory, program is not None, target)
-        self._memory.on_remap = self._engine.invalidate
-        replaces = named(REPLACEMENTS) if "patterns" in self.policies else None
-        self.replacements: Any = replaces and replaces(self, program)
-        self._solo = Solo(self)
-        self._watch: Watch = self._solo
+        kind = EngineKind(self.engine, self.features, self.policies, program is not None)
+        runs = make_engine(kind, self.state, memory, self.target if lanes is None else "cpu")
+        self._solo = Solo(self._run, lambda: self.retired)
+        self.lane = Lane(self.state, memory, process, runs, self._solo)
+        if "patterns" in self.policies:
+            self.lane.replacements = named(REPLACEMENTS)(self, program)
         self._lanes: Lanes | None = None
         if lanes is not None:
             self._lanes = named(TARGETS[self.target])(self, lanes)
             assert self._lanes is not None
             self._lanes.args, self._lanes.stdin = args_of_lanes, stdin_of_lanes
+
+    @property
+    def engine_kind(self) -> EngineKind:
+        """What the engines of its lanes are made by."""
+        return EngineKind(self.engine, self.features, self.policies, self.lane.process is not None)
 
     # -- where it runs, and stops --------------------------------------------------------------------------
     @property
@@ -185,12 +179,17 @@ class Machine(Registers):
     @property
     def breakpoints(self) -> Breakpoints:
         """Where a run stops: a set of addresses; what no instruction can be at is a UsageError."""
-        return self._breakpoints
+        return self.lane.breakpoints
 
     @breakpoints.setter
     def breakpoints(self, addresses: Iterable[int]) -> None:
-        if addresses is not self._breakpoints:
-            self._breakpoints = Breakpoints(addresses)
+        if addresses is not self.lane.breakpoints:
+            self.lane.breakpoints = Breakpoints(addresses)
+
+    @property
+    def replacements(self) -> Any:
+        """The functions whose calls a patterns policy has answered (docs/networks/patterns.md); else None."""
+        return self.lane.replacements
 
     # -- memory ----------------------------------------------------------------------------------------------
     def write_memory(self, address: int, data: bytes, prot: str = "rwx") -> None:
@@ -220,15 +219,14 @@ class Machine(Registers):
     @property
     def retired(self) -> int:
         """Instructions retired since the machine was made or restored to."""
-        count: int = self._engine.retired
-        return count
+        return self.lane.retired
 
     @property
     def profile(self) -> Profile:
         """Where instructions and seconds of all runs so far went, without those of lanes."""
         from kvrm.debug.profile import make_profile
 
-        return make_profile(self._engine.account, self._seconds, self._memory.peek, self.features)
+        return make_profile(self.lane.engine.account, self._seconds, self.lane.memory.peek, self.features)
 
     def run(
         self,
@@ -290,94 +288,28 @@ class Machine(Registers):
             return self._over
         began, before = time.perf_counter(), self.retired
         try:
-            outcome = self._run_to(before + budget)
+            outcome = self.lane.run_to(before + budget)
         finally:
             seconds = time.perf_counter() - began
             self._seconds += seconds
-            self._settle()
+            self.lane.settle()
         result = self._result(outcome, self.retired - before, seconds)
-        if self._process is not None and result.stop in ENDED:
+        if self.lane.process is not None and result.stop in ENDED:
             self._over = result
         return result
 
-    def _settle(self) -> None:
-        """Nothing is read ahead while the machine does not run; calls that native code answered count."""
-        if self._process is not None and self._process.ahead is not None:
-            self._process.ahead.end()
-            for number, count in self._process.ahead.counted().items():
-                self._engine.account.calls[number].count += count
-
-    def _run_to(self, end: int, resumed: bool = False) -> Fields:
-        """Run to a retired count, serving system calls; the fields of the Result that tell why it stopped.
-
-        `resumed`: native code has left already, entered by another loop.
-        """
-        engine, process, watch, system_call = self._engine, self._process, self._watch, ExitKind.SVC
-        replaced, budget = self.replacements, ExitKind.BUDGET
-        stops = self.breakpoints | (replaced.functions.keys() if replaced else set())
-        words, calls = self.state.words, engine.account.calls
-        retired = engine.retired
-        while True:
-            over, due = None, None if process is None else process.due
-            try:
-                if resumed:
-                    left, resumed = engine.resume(end), False
-                else:
-                    until = end if due is None else min(end, due)
-                    left = engine.run(min(until - retired, watch.slice), stops)
-                retired = engine.retired
-                if left is not None and left.kind is system_call and process is not None:
-                    call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
-                    over = process.syscall(retired)
-                    call.seconds += time.perf_counter() - began
-                    call.count += 1
-                elif left and left.kind is not budget and not (replaced and replaced.takes(self, left)):
-                    return explain(left, self.pc, self._word)
-                if over is None and due is not None and retired >= due:
-                    over = process.expire(retired)
-            except OutOfMemory:
-                return OUT_OF_MEMORY
-            except (KvrmError, KeyboardInterrupt, GuestFault):
-                raise
-            except Exception as error:
-                raise self._host_error(error) from error
-            if over is not None:
-                return explain_end(over)
-            if retired >= end:
-                return BUDGET
-            if self.state.pc in self.breakpoints:
-                return breakpoint_at(self.pc)
-            if watch.tick(retired):
-                return CANCELLED
-
-    def _word(self) -> int | None:
-        try:
-            return int.from_bytes(self._memory.peek(self.pc, 4), "little")
-        except GuestFault:
-            return None
-
     def _result(self, outcome: Fields, retired: int, seconds: float) -> Result:
-        if self._process is not None:
-            streams = {"stdout": self._process.captured(1), "stderr": self._process.captured(2)}
-            outcome = outcome | streams | {"hint": hint(self._process, outcome)}
+        if self.lane.process is not None:
+            streams = {"stdout": self.lane.process.captured(1), "stderr": self.lane.process.captured(2)}
+            outcome = outcome | streams | {"hint": hint(self.lane.process, outcome)}
         return Result(retired=retired, seconds=seconds, pc=self.pc, **outcome)
-
-    def _host_error(self, error: Exception) -> HostError:
-        word = self._word()
-        return HostError(
-            f"{type(error).__name__}: {error}",
-            pc=self.pc,
-            word=word,
-            disassembly=assembly(word, self.pc),
-            advice="this is a fault of KVRM, please report it with the program and this line",
-        )
 
     # -- snapshots -------------------------------------------------------------------------------------------
     def snapshot(self) -> MachineSnapshot:
         """Remember everything: registers, memory, files, counts, and whether the program has ended."""
         self._solo.require_idle()
-        process = None if self._process is None else self._process.snapshot()
-        memory = self._memory.snapshot()
+        process = None if self.lane.process is None else self.lane.process.snapshot()
+        memory = self.lane.memory.snapshot()
         return MachineSnapshot(self._made, self.state.save(), memory, process, self.retired, self._over)
 
     def restore(self, snapshot: MachineSnapshot) -> None:
@@ -388,12 +320,12 @@ class Machine(Registers):
         """
         self._solo.require_idle()
         require_belongs(snapshot, self._made)
-        self._memory.require_fits(snapshot.memory)
-        if self._process is not None:
-            self._process.restore(snapshot.process)
+        self.lane.memory.require_fits(snapshot.memory)
+        if self.lane.process is not None:
+            self.lane.process.restore(snapshot.process)
         self.state.load(snapshot.state)
-        self._memory.restore(snapshot.memory)
-        self._engine.retired = snapshot.retired
+        self.lane.memory.restore(snapshot.memory)
+        self.lane.engine.retired = snapshot.retired
         self._over = snapshot.ended
 
     # -- lanes -----------------------------------------------------------------------------------------------

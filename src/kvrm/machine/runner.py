@@ -7,17 +7,15 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from ctypes import c_uint64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kvrm.arguments import integer
 from kvrm.arguments import seconds as checked_seconds
 from kvrm.errors import UsageError
 from kvrm.machine.result import Progress, Result, Stop
-
-if TYPE_CHECKING:
-    from kvrm.machine.machine import Machine
 
 T = TypeVar("T")
 UNLIMITED = 1 << 62
@@ -179,11 +177,14 @@ class Watch(Protocol):
 
 
 class Solo(Runner[Result]):
-    """Runs the one lane of a machine, and watches it."""
+    """Runs the one lane of a machine, and watches it.
 
-    def __init__(self, machine: Machine) -> None:
+    `run` runs it for a budget of instructions, `retired` says how many have retired.
+    """
+
+    def __init__(self, run: Callable[[int], Result], retired: Callable[[], int]) -> None:
         super().__init__()
-        self._machine = machine
+        self._run_machine, self._retired = run, retired
         self._first = self._last = 0
         self._stop: Stop | None = None
         self.slice = SLICE
@@ -194,13 +195,13 @@ class Solo(Runner[Result]):
         return self._cancel.value != 0
 
     def _prepare(self) -> None:
-        self._first = self._last = self._machine.retired
+        self._first = self._last = self._retired()
         self._stop = None
 
     def _run(self, plan: Plan) -> Result:
         self.slice = min(plan.batch, SLICE)
-        result = self._machine._run(plan.budget)
-        self._last = self._machine.retired
+        result = self._run_machine(plan.budget)
+        self._last = self._retired()
         self._stop = result.stop
         return result
 

@@ -176,7 +176,7 @@ class TestOneLane:
         lab, bodies, cases = random_lanes(8, 30, 12)
         plain = Lanes(lab, bodies, cases, "cpu").machine
         made = Lanes(lab, bodies, cases, "cuda", policies={"loops": "oracle"})
-        skipping, sites = made.machine, made.machine._engine._skipping
+        skipping, sites = made.machine, made.machine.lane.engine._skipping
         sites._least, rng = 1, random.Random(8)
         assert all(sites.install(at, body) for at, body in zip(made.places, made.bodies, strict=True))
         for case in cases:
@@ -213,7 +213,7 @@ class TestOneLane:
         m.write_memory(CODE, b"".join(word.to_bytes(4, "little") for word in [*TIGHT, BRK]), "rx")
         m.set_pc(CODE)
         m.x[2], m.x[3] = 100_000, 1
-        m._engine._skipping.install(CODE, tuple(TIGHT))
+        m.lane.engine._skipping.install(CODE, tuple(TIGHT))
         m.run(max_instructions=30_001)
         m.breakpoints.add(CODE + 4 * at)
         result = m.run()

@@ -172,7 +172,7 @@ def test_one_lane_is_as_without(place: str, policy: str, monkeypatch: pytest.Mon
     assert plain.memory[TO] == other.memory[TO]
     assert plain.retired == other.retired
     if place == "host" and policy == "rule":
-        assert device_on_host.prefetches(other._engine._device_code)[0] > 0
+        assert device_on_host.prefetches(other.lane.engine._device_code)[0] > 0
 
 
 def test_a_breakpoint_where_the_device_takes_over(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +203,8 @@ def test_a_page_that_comes_again_is_empty(place: str, calls: Path) -> None:
     found = []
     for target in ("cpu", "cuda"):
         m = kvrm.Machine(calls, stdin=script(ops), target="cpu", engine="interpreter")
-        before = {region.start for region in m._memory.regions()}
-        while not (new := {region.start for region in m._memory.regions()} - before):
+        before = {region.start for region in m.lane.memory.regions()}
+        while not (new := {region.start for region in m.lane.memory.regions()} - before):
             m.run(max_instructions=1)
         m.target, m.policies = target, make_policies({"memory": "rule"}) if target == "cuda" else {}
         lanes = m.fork(3)

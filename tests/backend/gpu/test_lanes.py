@@ -131,7 +131,7 @@ class TestLanes:
         for target in ("cpu", "cuda"):
             m = kvrm.Machine(target=target, engine="interpreter")
             m.write_memory(CODE, struct.pack("<2I", 0xF9000041, 0xD4200000), prot="rx")
-            m._memory.map(DATA, 64 * 0x1000, kvrm.Prot.R | kvrm.Prot.W)
+            m.lane.memory.map(DATA, 64 * 0x1000, kvrm.Prot.R | kvrm.Prot.W)
             m.set_pc(CODE)
             lanes = m.fork(64)
             lanes.registers["x2"] = DATA + 0x1000 * np.arange(64)
@@ -250,7 +250,7 @@ class TestOneLane:
             assert m.run(max_instructions=100).stop is Stop.BREAKPOINT and m.pc == in_loop
         m.breakpoints.remove(in_loop)
         assert m.run(max_instructions=100).stop is Stop.BUDGET
-        assert any(region.covers(in_loop) for region in m._engine._device_code.regions)
+        assert any(region.covers(in_loop) for region in m.lane.engine._device_code.regions)
 
     def test_code_that_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(device_engine, "PROFILED", 0)

@@ -68,7 +68,7 @@ import sys, kvrm
 from pathlib import Path
 m = kvrm.Machine(Path(sys.argv[1]).read_bytes(), engine=sys.argv[2], features=sys.argv[3])
 r = m.run()
-s = getattr(m._engine, "_store", None)
+s = getattr(m.lane.engine, "_store", None)
 print(r.stop.name, r.exit_code, r.retired, s.compiled if s else 0, s.from_disk if s else 0)
 """
 

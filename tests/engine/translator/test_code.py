@@ -73,7 +73,7 @@ def test_a_guest_that_compiles(engine: str, where: str) -> None:
     def scenario(name: str) -> list[Any]:
         m = machine(name, GENERATOR.replace("ITERATIONS", "60"))
         m.write_memory(place, assemble("nop\n ret"), prot="rwx")
-        m._memory.protect(place & -4096, 4096, RWX)
+        m.lane.memory.protect(place & -4096, 4096, RWX)
         m.x[3] = place
         return [observed(m, 333), observed(m)]
 
@@ -145,11 +145,11 @@ def test_code_that_changes_while_the_program_is_followed(monkeypatch: pytest.Mon
     monkeypatch.setattr(tiered, "FIRST", 1)
     m = machine("tiered", LOOP)
     m.write_memory(DATA, assemble(f"nop\n str w5, [x3]\n {SYNC}\n br x3"), prot="rwx")
-    m._memory.protect(DATA, 4096, RWX)
+    m.lane.memory.protect(DATA, 4096, RWX)
     m.x[9] = 1 << 40
     m.run(max_instructions=1_000_000)
     assert translated(m, CODE)
-    m._engine._slice = 1
+    m.lane.engine._slice = 1
     m.x[0], m.x[3], m.x[5], m.x[9] = 0, CODE, ADD | 16 << 10, 100_000
     m.set_pc(DATA)
     assert m.run().stop is kvrm.Stop.BRK
@@ -168,20 +168,20 @@ def _write(m: kvrm.Machine) -> None:
 
 
 def _remap(m: kvrm.Machine) -> None:
-    m._memory.map(CODE, 4096, RWX)
-    m._memory.poke(CODE, assemble(OTHER))
+    m.lane.memory.map(CODE, 4096, RWX)
+    m.lane.memory.poke(CODE, assemble(OTHER))
 
 
 def _unmap(m: kvrm.Machine) -> None:
-    m._memory.unmap(CODE, 4096)
+    m.lane.memory.unmap(CODE, 4096)
 
 
 def _forbid(m: kvrm.Machine) -> None:
-    m._memory.protect(CODE, 4096, RW)
+    m.lane.memory.protect(CODE, 4096, RW)
 
 
 def _allow(m: kvrm.Machine) -> None:
-    m._memory.protect(CODE, 4096, RX)
+    m.lane.memory.protect(CODE, 4096, RX)
 
 
 CHANGES: list[Callable[[kvrm.Machine], None]] = [
@@ -220,7 +220,7 @@ def test_back_to_a_snapshot_with_other_code(engine: str) -> None:
         m.memory[CODE : CODE + len(assemble(OTHER))] = assemble(OTHER)
         seen.append(observed(m, 2000))
         new = m.snapshot()
-        m._memory.unmap(CODE, 4096)
+        m.lane.memory.unmap(CODE, 4096)
         for back in (old, new, new, old, old, new):
             m.restore(back)
             seen += [observed(m, 1001), observed(m, 7)]
@@ -249,7 +249,7 @@ def test_random_changes(engine: str) -> None:
                     "<I", 0x8B000000 | rng.randrange(3) << 16 | rng.randrange(3)
                 )
             elif pick == 2:
-                m._memory.protect(CODE + 4096 * rng.randrange(2), 4096, rng.choice((RX, RWX, RW)))
+                m.lane.memory.protect(CODE + 4096 * rng.randrange(2), 4096, rng.choice((RX, RWX, RW)))
             elif pick == 3:
                 m.breakpoints ^= {place + 4 * rng.randrange(4)}
             elif pick == 4:
@@ -257,10 +257,10 @@ def test_random_changes(engine: str) -> None:
             elif pick == 5:
                 m.restore(rng.choice(kept))
             else:
-                m._memory.protect(CODE, 8192, RWX)
+                m.lane.memory.protect(CODE, 8192, RWX)
             r = m.run(max_instructions=rng.choice((1, 10, 400, 3000)))
             # on a page that cannot be executed a breakpoint may come before the fault, or after it
-            allowed = any(a.start <= m.pc < a.end and a.prot & Prot.X for a in m._memory.regions())
+            allowed = any(a.start <= m.pc < a.end and a.prot & Prot.X for a in m.lane.memory.regions())
             stop = r.stop if allowed or m.pc not in m.breakpoints else "there"
             seen.append((stop, r.retired, state(m)))
             if r.stop is kvrm.Stop.FAULT or stop == "there":
@@ -276,9 +276,9 @@ def test_a_page_that_lost_its_permission_is_not_run_by_a_region_that_comes_late(
     m = machine("translator", LOOP, place=place)
     m.x[9] = 1 << 40
     m.run(max_instructions=1000)
-    engine: Any = m._engine
+    engine: Any = m.lane.engine
     (late,) = [r for r in engine._regions.values() if len(r.pages) == 2][:1]
-    m._memory.protect(CODE + 4096, 4096, RW)
+    m.lane.memory.protect(CODE + 4096, 4096, RW)
     m.set_pc(place)
     assert m.run(max_instructions=1).retired == 1
     engine._add(late)
@@ -292,7 +292,7 @@ def test_a_page_that_lost_its_permission_is_not_run_by_a_region_that_comes_late(
 
 def test_machines_with_other_code_at_the_same_addresses(engine: str) -> None:
     one, two = machine(engine, LOOP), machine(engine, OTHER)
-    two._engine._store = one._engine._store if hasattr(one._engine, "_store") else None
+    two.lane.engine._store = one.lane.engine._store if hasattr(one.lane.engine, "_store") else None
     for m in (one, two):
         m.x[9] = 1 << 40
     for _ in range(20):
@@ -328,8 +328,8 @@ def test_machines_with_other_features(engine: str, first: str) -> None:
     store = None
     for features in (first, "cortex-a76", "armv8.0", "cortex-a76"):
         m = machine(engine, text, features=features)
-        if hasattr(m._engine, "_store"):
-            store = m._engine._store = store or m._engine._store
+        if hasattr(m.lane.engine, "_store"):
+            store = m.lane.engine._store = store or m.lane.engine._store
         m.x[2], m.x[3] = DATA, 1
         r = m.run(max_instructions=1500)
         if features == "armv8.0":

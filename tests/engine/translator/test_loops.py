@@ -68,14 +68,14 @@ def test_a_fault_in_a_group(engine: str, group: str, prot: str, start: int) -> N
         for i in range(0, DATA_SIZE, 8):
             m.memory[DATA + i : DATA + i + 8] = (i * 0x0101_0203).to_bytes(8, "little")
         closed = CLOSED - 8192 if down else CLOSED
-        m._memory.protect(closed, 4096, Prot.R if prot else Prot(0))
+        m.lane.memory.protect(closed, 4096, Prot.R if prot else Prot(0))
         m.x[2], m.x[3] = (CLOSED if down else CLOSED - 4096 - 128) + start, CLOSED - 6000 + 3 * start
         m.sp = CLOSED - 64 + (start & ~15)
         m.x[7], m.x[9] = 248, 1 << 40
         for i in range(32):
             m.v[i] = i << 70 | i
         seen = [observed(m, budget) for budget in (9, 11, 100_000, 5)]
-        m._memory.protect(closed, 4096, Prot.R | Prot.W)
+        m.lane.memory.protect(closed, 4096, Prot.R | Prot.W)
         return [*seen, observed(m, 50), observed(m, 300)]
 
     seen = compare(engine, scenario)

@@ -175,12 +175,12 @@ def test_a_fault_after_many_iterations(engine: str, access: str, prot: str) -> N
         for i in range(0, DATA_SIZE, 8):
             m.memory[DATA + i : DATA + i + 8] = (DATA + i).to_bytes(8, "little")
         closed = DATA if down else end
-        m._memory.protect(closed, 4096, Prot.R if prot else Prot(0))
+        m.lane.memory.protect(closed, 4096, Prot.R if prot else Prot(0))
         m.x[2] = m.sp = end if down else DATA + 16 * 7
         for i in range(32):
             m.v[i] = i << 70 | i
         seen = [observed(m, 9), observed(m, 11), observed(m, 100_000), observed(m, 5)]
-        m._memory.protect(closed, 4096, Prot.R | Prot.W)
+        m.lane.memory.protect(closed, 4096, Prot.R | Prot.W)
         return [*seen, observed(m, 300)]
 
     seen = compare(engine, scenario)
@@ -199,14 +199,14 @@ def test_pages_change_between_runs(engine: str) -> None:
         m.memory[DATA : DATA + 8] = (5).to_bytes(8, "little")
         seen = [observed(m, 1001)]
         for change in (
-            lambda: m._memory.protect(DATA, 4096, Prot(0)),
-            lambda: m._memory.protect(DATA, 4096, Prot.R),
-            lambda: m._memory.protect(DATA + 4096, 4096, Prot.R),
-            lambda: m._memory.protect(DATA + 4096, 4096, Prot.R | Prot.W),
-            lambda: m._memory.map(DATA, 4096, Prot.R),
-            lambda: m._memory.poke(DATA, (7).to_bytes(8, "little")),
-            lambda: m._memory.unmap(DATA, 4096),
-            lambda: m._memory.map(DATA, 4096, Prot.R | Prot.W),
+            lambda: m.lane.memory.protect(DATA, 4096, Prot(0)),
+            lambda: m.lane.memory.protect(DATA, 4096, Prot.R),
+            lambda: m.lane.memory.protect(DATA + 4096, 4096, Prot.R),
+            lambda: m.lane.memory.protect(DATA + 4096, 4096, Prot.R | Prot.W),
+            lambda: m.lane.memory.map(DATA, 4096, Prot.R),
+            lambda: m.lane.memory.poke(DATA, (7).to_bytes(8, "little")),
+            lambda: m.lane.memory.unmap(DATA, 4096),
+            lambda: m.lane.memory.map(DATA, 4096, Prot.R | Prot.W),
             lambda: m.snapshot(),
         ):
             change()
@@ -241,7 +241,7 @@ def test_memory_runs_out_in_a_loop(engine: str) -> None:
         m = machine(
             name, "1: str x2, [x2]\n add x2, x2, #1, lsl #12\n add x0, x0, #1\n b 1b", memory_limit=64 << 12
         )
-        m._memory.map(1 << 32, 1 << 31, Prot.R | Prot.W)
+        m.lane.memory.map(1 << 32, 1 << 31, Prot.R | Prot.W)
         m.x[2] = 1 << 32
         return [observed(m), observed(m)]
 

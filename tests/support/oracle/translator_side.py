@@ -64,7 +64,7 @@ class AtOnce(Background):
 def use_memory_store(machine: Any) -> Any:
     """Give the translators of a machine a store in memory; the machine."""
     store = MemoryStore()
-    for engine in (machine._engine, *getattr(machine._engine, "_native", ())):
+    for engine in (machine.lane.engine, *getattr(machine.lane.engine, "_native", ())):
         if isinstance(engine, Translator):
             engine._store = store
     return machine

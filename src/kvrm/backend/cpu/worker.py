@@ -1,4 +1,4 @@
-"""A worker: one machine on one thread that runs lane after lane from the same snapshot.
+"""A worker: one thread that runs lane after lane from the same snapshot.
 
 Fresh lanes run in native code (`kvrm.backend.cpu.loop`), one after another, with their system calls, pages,
 inputs and outputs. A lane that needs Python (for a call that is not staged, a write to code, a budget that is
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from contextlib import suppress
-from copy import copy
 from ctypes import addressof, c_uint64, memmove
 from dataclasses import replace
 from time import perf_counter
@@ -27,17 +26,17 @@ from kvrm.engine.interpreter.library import library
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.errors import UsageError
 from kvrm.machine import state as layout
-from kvrm.machine.engines import make_engine
+from kvrm.machine.breakpoints import Breakpoints
+from kvrm.machine.engines import EngineKind, make_engine
+from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job, Kept
-from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
 from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
-from kvrm.machine.views import MemoryView
-from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot
+from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot, untagged
 from kvrm.memory.regions import pieces
 
 ENDS = {
@@ -65,32 +64,27 @@ class LaneMemory(Memory):
 
 
 class Worker:
-    """Runs any number of lanes, one after the other; one thread uses it at a time."""
+    """Runs any number of lanes, one after the other; one thread uses it at a time.
+
+    They begin as `origin` was at the job's snapshot, with engines of that kind.
+    """
 
     slice = SLICE
 
-    def __init__(self, origin: Machine, job: Job, engine: str | None = None, watched: bool = False) -> None:
+    def __init__(self, origin: Lane, kind: EngineKind, job: Job) -> None:
         self._job, snapshot = job, job.snapshot
         self._loop = lane_loop()
-        self._machine = machine = copy(origin)
-        machine.engine = engine or origin.engine
-        if not watched:
-            machine.policies = {k: policy for k, policy in origin.policies.items() if k != "memory"}
-        machine.state = self._state = State()
-        machine._memory = self._memory = LaneMemory(origin._memory.limit)
-        machine.memory = MemoryView(self._memory)
-        machine._watch, machine._over = self, None
-        machine.replacements = None  # lanes run every call
+        self._state, self._memory = State(), LaneMemory(origin.memory.limit)
         self._restore(snapshot.memory)
         self._state.load(snapshot.state)
-        self._origin_process = origin._process
-        if origin._process is not None:
+        self._origin_process, process = origin.process, None
+        if self._origin_process is not None:
             from kvrm.linux.lane import LaneProcess
 
-            machine._process = LaneProcess(origin._process, self._memory, self._state, snapshot.process)
-        program = origin._process is not None
-        machine._engine = self._engine = make_engine(machine, self._memory, program, "cpu")
-        self._memory.on_remap = self._engine.invalidate
+            process = LaneProcess(self._origin_process, self._memory, self._state, snapshot.process)
+        self._engine = make_engine(kind, self._state, self._memory, "cpu")
+        # without replacements: lanes run every call
+        self._lane = Lane(self._state, self._memory, process, self._engine, self)
         self._reported = 0
         self.counters = (c_uint64 * (BY_CODE + len(STOPS)))()
         self._table = table = Table()
@@ -105,7 +99,7 @@ class Worker:
         if self._native:
             self._engine.learn_from(leader._engine)
 
-    # -- what `Machine._run_to` tells ------------------------------------------------------------------------
+    # -- what `Lane.run_to` tells ----------------------------------------------------------------------------
     def tick(self, retired: int) -> bool:
         """Count what the present lane has retired beyond what was counted before; whether to end."""
         if retired > self._reported:
@@ -122,14 +116,14 @@ class Worker:
     def begin(self, job: Job, breakpoints: Set[int], budget: int, last: bool) -> None:
         """Get ready for a pass in which lanes may run `budget` instructions; whether it is the `last`."""
         self._job, self._budget, self._last = job, budget, last
-        machine, table = self._machine, self._table
-        machine.breakpoints = set(breakpoints)
+        lane, table = self._lane, self._table
+        lane.breakpoints = Breakpoints(breakpoints)
         # a breakpoint may be in what the program does at its start
         self._base = job.snapshot if breakpoints else job.base
         self._restore(job.snapshot.memory)
         self._require_room()
         self._restore(self._base.memory)
-        self._engine.run(0, machine.breakpoints)
+        self._engine.run(0, lane.breakpoints)
         table.point_to_outputs(job.outputs)
         self._enters = self._begin_native(job, breakpoints)
 
@@ -265,7 +259,7 @@ class Worker:
         pages = self._space.owned()
         self._loop.reset(table.address)
         if self._process is not None:
-            self._machine._process.begin(*self._process.leave(lane))
+            self._lane.process.begin(*self._process.leave(lane))
         for index, data in pages.items():
             memory.poke(index * PAGE, data)
         self._put(lane, self._run_to(start + self._budget, resumed=True))
@@ -281,38 +275,38 @@ class Worker:
         return self._run_to(end)
 
     def _set_up(self, lane: int) -> None:
-        """The machine as the lane begins, in memory that no other lane has used."""
-        machine, job, state = self._machine, self._job, self._state
+        """The lane as it begins, in memory that no other lane has used."""
+        process, job, state = self._lane.process, self._job, self._state
         self._restore(job.snapshot.memory)
         state.load(job.snapshot.state)
         state.set(layout.PC, state.pc)
         for array, first, step, offset in job.registers:
             state.set(offset, c_uint64.from_address(array.ctypes.data + first + lane * step).value)
-        machine.pc = state.get(layout.PC)
+        state.pc = untagged(state.get(layout.PC))
         self._engine.retired = job.snapshot.retired
         for start, array in job.memory:
             self._memory.poke(start, array[lane].tobytes())
-        if machine._process is not None:
-            machine._process.begin(job.snapshot.process, job.stdin[lane] if job.stdin else None)
+        if process is not None:
+            process.begin(job.snapshot.process, job.stdin[lane] if job.stdin else None)
             if job.args is not None:
-                machine._process.set_arguments(job.args[lane])
+                process.set_arguments(job.args[lane])
 
-    def lane_as_machine(self, lane: int) -> Machine:
-        """A machine that is about to run a fresh lane, for another loop to drive."""
+    def fresh_lane(self, number: int) -> Lane:
+        """A lane as it begins, for another loop to drive."""
         self.begin(self._job, set(), 0, True)
-        self._set_up(lane)
-        return self._machine
+        self._set_up(number)
+        return self._lane
 
     def past_startup(self, job: Job, most: int) -> MachineSnapshot:
         """Where lanes part: before the program sees input, and `most` instructions after it begins."""
-        machine, process = self._machine, self._machine._process
-        self._job, machine.breakpoints = job, set()
+        lane, process = self._lane, self._lane.process
+        self._job, lane.breakpoints = job, Breakpoints()
         self._set_up(0)
-        machine._process, counted = Startup(process), self.counters[COUNTED]
+        lane.process, counted = Startup(process), self.counters[COUNTED]
         try:
-            outcome = machine._run_to(job.snapshot.retired + min(most, LONGEST))
+            outcome = lane.run_to(job.snapshot.retired + min(most, LONGEST))
         finally:
-            machine._process, self.counters[COUNTED] = process, counted
+            lane.process, self.counters[COUNTED] = process, counted
         state, retired, stop = self._state, self._engine.retired, outcome["stop"]
         if stop not in (Stop.SYSCALL, Stop.BUDGET):
             return job.snapshot
@@ -326,7 +320,7 @@ class Worker:
 
     def run_kept(self, lane: int) -> None:
         """Go on with a lane; in a pass, fresh ones come first."""
-        job, machine, memory = self._job, self._machine, self._memory
+        job, process, memory = self._job, self._lane.process, self._memory
         if lane in job.again:
             self._run_again(lane)
             return
@@ -335,11 +329,11 @@ class Worker:
         memory.put_changes(kept.changes)
         self._state.load(kept.state)
         self._engine.retired = self._reported = kept.retired
-        if machine._process is not None:
-            machine._process.begin(*kept.process)
+        if process is not None:
+            process.begin(*kept.process)
         end = kept.retired - kept.spent + self._budget
-        if kept.arrived and kept.retired < end and machine.pc in machine.breakpoints:
-            self._put(lane, breakpoint_at(machine.pc))
+        if kept.arrived and kept.retired < end and self._state.pc in self._lane.breakpoints:
+            self._put(lane, breakpoint_at(self._state.pc))
             return
         self._put(lane, self._run_to(end))
 
@@ -349,40 +343,40 @@ class Worker:
         It is run from its beginning, once more: keeping the state of every lane that arrives at a breakpoint
         would cost far more than those few that go on. No breakpoint stops it before it is where it was.
         """
-        job, machine, breakpoints = self._job, self._machine, self._machine.breakpoints
+        job, one, breakpoints = self._job, self._lane, self._lane.breakpoints
         before = int(job.outputs.retired[lane]) + job.snapshot.retired
-        self._reported, machine.breakpoints = before, set()
+        self._reported, one.breakpoints = before, Breakpoints()
         self._run_whole(lane, before)
-        machine.breakpoints = breakpoints
-        if machine.retired == before:
+        one.breakpoints = breakpoints
+        if one.retired == before:
             job.again.discard(lane)
             self._put(lane, self._run_to(before + self._budget))
 
     def _run_to(self, end: int, resumed: bool = False) -> Fields:
         if self._job.ended is not None:
             return end_again(self._job.ended)
-        outcome = self._machine._run_to(end, resumed)
-        pc = self._machine.pc
-        if outcome["stop"] is Stop.BUDGET and not self._last and pc in self._machine.breakpoints:
+        outcome = self._lane.run_to(end, resumed)
+        pc = self._state.pc
+        if outcome["stop"] is Stop.BUDGET and not self._last and pc in self._lane.breakpoints:
             outcome = breakpoint_at(pc)
-        self.tick(self._machine.retired)
+        self.tick(self._engine.retired)
         return outcome
 
     def _put(self, lane: int, outcome: Fields) -> None:
         """Store how the lane stopped; keep it if it can go on."""
-        job, machine, stop, retired = self._job, self._machine, outcome["stop"], self._machine.retired
+        job, process, stop, retired = self._job, self._lane.process, outcome["stop"], self._engine.retired
         out, start = job.outputs, job.snapshot.retired
-        self._loop.store_results(self._table.address, lane, stop.code, retired - start, machine.pc)
+        self._loop.store_results(self._table.address, lane, stop.code, retired - start, self._state.pc)
         out.put(lane, outcome)
         for span, array in out.memory.items():
             array[lane] = self._peek(*span)
         for number, name in enumerate(("stdout", "stderr"), 1):
             if out.streams[name]:
-                out.streams[name][lane] = machine._process.captured(number)
+                out.streams[name][lane] = process.captured(number)
         if stop in GOES_ON:
-            process = None if machine._process is None else machine._process.saved()
+            saved = None if process is None else process.saved()
             changes = self._memory.take_changes()
-            job.kept[lane] = Kept(self._state.save(), changes, self._under, process, retired)
+            job.kept[lane] = Kept(self._state.save(), changes, self._under, saved, retired)
         else:
             self.counters[FINISHED] += 1
             self.counters[BY_CODE + stop.code] += 1

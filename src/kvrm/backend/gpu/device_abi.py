@@ -173,14 +173,15 @@ class DeviceFunction(Function):
 
     def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
         """Return to the loop, which runs the next slot."""
-        self._return(self._number(ip), budget)
+        self.go_on(self._number(ip), budget)
 
     def _number(self, ip: ir.Value) -> ir.Value:
         e = self.e
         distance = e.sub(e.ptrtoint(ip, I64), e.ptrtoint(self.ip, I64))
         return e.add(self.number, e.ashr(distance, ir.Constant(I64, 5)))
 
-    def _return(self, number: ir.Value, budget: ir.Value) -> None:
+    def go_on(self, number: ir.Value, budget: ir.Value) -> None:
+        """Return to the loop, which runs the slot of that number."""
         e = self.e
         e.store_at(e.trunc(number, I32), self.vars, 8 * Var.IP)
         e.store_at(e.trunc(budget, I32), self.vars, 8 * Var.BUDGET)
@@ -203,7 +204,7 @@ class DeviceFunction(Function):
         reason = ir.Constant(I64, reason) if isinstance(reason, int) else reason
         e.store_at(reason, self.state, layout.REASON)
         e.store_at(number, self.state, layout.IP)
-        self._return(ir.Constant(I64, STOPPED), budget)
+        self.go_on(ir.Constant(I64, STOPPED), budget)
 
     def advance(self, ip: ir.Value, cost: int = 1) -> None:
         """Retire `cost` instructions and go on with the slot at `ip`, or stop when the budget is used up."""
@@ -215,7 +216,7 @@ class DeviceFunction(Function):
             budget = e.sub(budget, ir.Constant(I64, cost))
             with e.if_then(e.icmp_unsigned("==", e.trunc(budget, I32), ir.Constant(I32, 0)), likely=False):
                 self._stop(Reason.BUDGET, number, budget, {})
-        self._return(number, budget)
+        self.go_on(number, budget)
 
     def parameters(self) -> ir.Value:
         """The address of the parameter block."""
@@ -263,4 +264,4 @@ class RegionFunction(DeviceFunction):
     def leave_to_handler(self) -> None:
         """Return to the loop, which runs the handler of the word that the region is entered at."""
         number = self.e.zext(self.e.load_at(self.vars, 8 * Var.IP, I32), I64)
-        self._return(self.e.or_(number, ir.Constant(I64, PLAIN)), self.budget)
+        self.go_on(self.e.or_(number, ir.Constant(I64, PLAIN)), self.budget)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
@@ -14,6 +14,8 @@ from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.recorder import Accesses, Recorder
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
+from kvrm.machine.breakpoints import Breakpoints
+from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import Stop
@@ -40,18 +42,18 @@ NOTHING = Foreseen(None, ())
 
 def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> list[Region]:
     """The regions that a few of the lanes would have spent most of their first instructions in."""
-    worker = Worker(origin, job, engine="interpreter")
+    worker = Worker(origin.lane, replace(origin.engine_kind.unwatched(), name="interpreter"), job)
     count = len(job.outputs.stop)
     others = Random(0).sample(range(1, count), min(OTHERS, count - 1))
-    machine = worker.lane_as_machine(0)
-    paths = Paths(lambda pc: words_at(machine._memory, pc), machine.features, MOST_TARGETS)
+    memory = worker.fresh_lane(0).memory
+    paths = Paths(lambda pc: words_at(memory, pc), origin.features, MOST_TARGETS)
     path: list[int] = []
     in_vain = 0
-    for lane in (0, *others):
-        worker.lane_as_machine(lane)
-        machine.breakpoints = set(breakpoints)
+    for number in (0, *others):
+        lane = worker.fresh_lane(number)
+        lane.breakpoints = Breakpoints(breakpoints)
         before = len(paths.edges)
-        for trace in _recorded(machine, OTHER_PIECES if lane else PIECES, machine.retired + budget):
+        for trace in _recorded(lane, OTHER_PIECES if number else PIECES, lane.retired + budget):
             path += paths.add(trace)
         in_vain = in_vain + 1 if len(paths.edges) == before else 0
         if in_vain == IN_VAIN:
@@ -61,9 +63,9 @@ def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) 
 
 def find_accesses(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> Foreseen:
     """What the machine's memory policy makes of the accesses of lane 0's first instructions."""
-    worker = Worker(origin, job, engine="interpreter", watched=True)
-    machine = worker.lane_as_machine(0)
-    engine, watch = machine._engine, machine.policies["memory"]
+    worker = Worker(origin.lane, replace(origin.engine_kind, name="interpreter"), job)
+    lane = worker.fresh_lane(0)
+    engine, watch = lane.engine, origin.policies["memory"]
     assert isinstance(engine, Recorder)
     pages: dict[int, None] = {}
 
@@ -73,27 +75,27 @@ def find_accesses(origin: Machine, job: Job, budget: int, breakpoints: Set[int])
         pages.update(dict.fromkeys(written.tolist()))
 
     engine.sink = sink
-    machine.breakpoints = set(breakpoints)
-    machine._run_to(machine.retired + budget)
+    lane.breakpoints = Breakpoints(breakpoints)
+    lane.run_to(lane.retired + budget)
     return Foreseen(watch.ahead(), list(pages))
 
 
-def _recorded(machine: Machine, pieces: int, end: int) -> Iterator[list[int]]:
+def _recorded(lane: Lane, pieces: int, end: int) -> Iterator[list[int]]:
     """The addresses of the instructions that a lane runs, in pieces."""
-    engine = machine._engine
+    engine = lane.engine
     assert isinstance(engine, Interpreter)
     for _ in range(pieces):
         trace: list[int] = []
         engine.trace = trace
-        going = _goes_on(machine, min(machine.retired + PIECE, end))
+        going = _goes_on(lane, min(lane.retired + PIECE, end))
         engine.trace = None
         yield trace
-        if not going or not _goes_on(machine, min(machine.retired + GAP, end)):
+        if not going or not _goes_on(lane, min(lane.retired + GAP, end)):
             return
 
 
-def _goes_on(machine: Machine, end: int) -> bool:
-    return machine._run_to(end)["stop"] is Stop.BUDGET and machine.retired >= end
+def _goes_on(lane: Lane, end: int) -> bool:
+    return lane.run_to(end)["stop"] is Stop.BUDGET and lane.retired >= end
 
 
 def words_at(memory: Memory, pc: int) -> tuple[int, ...]:

@@ -106,7 +106,7 @@ class CudaLanes(Lanes):
             self._device.begin(job)
             self._of = job
             return
-        self._memory = LaneMemory(self._machine._memory.limit)
+        self._memory = LaneMemory(self._machine.lane.memory.limit)
         self._memory.restore(job.snapshot.memory)
         image, self._process = self._new_image(job, gpu)
         interprets = self._machine.engine == "interpreter"
@@ -165,7 +165,7 @@ class CudaLanes(Lanes):
         return self._device.device_bytes
 
     def _new_image(self, job: Job, gpu: Device) -> tuple[Image, DeviceProcess | None]:
-        origin, snapshot, memory = self._machine._process, job.snapshot.process, self._memory
+        origin, snapshot, memory = self._machine.lane.process, job.snapshot.process, self._memory
         if origin is None:
             return Image(gpu, memory, job.snapshot.memory.pages), None
         image = Image(gpu, memory, job.snapshot.memory.pages, chunks_ahead(memory, snapshot))
@@ -224,7 +224,7 @@ class CudaLanes(Lanes):
 
         Which of them the CPU is to go on with, and how many instructions each of those has run in this run.
         """
-        lanes, out, program = self._device, job.outputs, self._machine._process is not None
+        lanes, out, program = self._device, job.outputs, self._machine.lane.process is not None
         reasons = lanes.reasons()
         away = reasons == AWAY
         here = ~away if away.any() else None

@@ -22,6 +22,7 @@ from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.mapped import Mapped
+from kvrm.linux.page_ranges import page_up
 from kvrm.linux.process import Process
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
@@ -38,7 +39,6 @@ from kvrm.linux.resident.layout import (
     Stream,
     Word,
 )
-from kvrm.linux.space import page_up
 from kvrm.machine.lanes_inputs import Words
 from kvrm.memory import Image, Mark, Prot
 

@@ -23,6 +23,7 @@ from kvrm.linux.lane import LaneProcess
 from kvrm.linux.layout import SIGACTION, U64
 from kvrm.linux.loader import MMAP_TOP
 from kvrm.linux.mapped import file_room
+from kvrm.linux.page_ranges import readable
 from kvrm.linux.process import Process
 from kvrm.linux.resident.known import KnownFiles, Store, numbered
 from kvrm.linux.resident.layout import (
@@ -57,7 +58,6 @@ from kvrm.linux.resident.layout import (
 )
 from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
-from kvrm.linux.space import readable
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, Mark, Memory

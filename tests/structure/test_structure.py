@@ -1,0 +1,163 @@
+"""The shape of the source: what its modules are called, what they import, and how long they are."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from source_tree import SOURCE, circles, foreign_underscores, imported, modules
+
+TESTS = SOURCE.parent / "tests"
+LONGEST = 400
+"""Lines of a file: what one can still read in one go."""
+
+# -- names -------------------------------------------------------------------------------------------------
+
+
+def crowded(paths: list[Path]) -> dict[str, list[Path]]:
+    """File names that are in more than two folders, with the folders."""
+    folders = defaultdict(list)
+    for path in paths:
+        if path.name != "__init__.py":
+            folders[path.name].append(path.parent)
+    return {name: found for name, found in folders.items() if len(found) > 2}
+
+
+def test_no_file_name_is_in_more_than_two_folders() -> None:
+    """A traceback, a tab of an editor and a search show the name without its folder."""
+    assert not crowded(list(SOURCE.rglob("*.py")))
+    assert list(crowded([Path(folder, "memory.py") for folder in "abc"])) == ["memory.py"]
+
+
+def test_no_underscored_name_is_used_across_modules() -> None:
+    assert not {name: used for name, tree in modules().items() if (used := foreign_underscores(tree))}
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("machine._memory.map(0)", {"machine._memory"}),
+        ("from kvrm.memory.memory import _own", {"import _own"}),
+        ("self._one + cls._two + super()._three + row._replace(a=1) + a.__class__", set()),
+        ("def _here(): other._here", set()),
+    ],
+)
+def test_what_counts_as_a_foreign_name(text: str, used: set[str]) -> None:
+    assert foreign_underscores(ast.parse(text)) == used
+
+
+# -- imports -----------------------------------------------------------------------------------------------
+
+
+def graph(typing: bool) -> dict[str, set[str]]:
+    """Which modules each module imports."""
+    names = set(modules())
+    return {name: imported(tree, names, typing) - {name} for name, tree in modules().items()}
+
+
+def test_no_circle_of_imports() -> None:
+    """A circle works only as long as the right module of it happens to be imported first."""
+    assert circles(graph(typing=False)) == []
+
+
+def test_circles_of_types_stay_in_their_package() -> None:
+    """Modules of one package may name each other's types: a call its process, a process its calls.
+
+    Between packages a circle of types says that neither can be understood, or replaced, without the other.
+    """
+    wide = [c for c in circles(graph(typing=True)) if len({".".join(n.split(".")[:2]) for n in c}) > 1]
+    assert wide == []
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    texts = {
+        "p.a": "if TYPE_CHECKING:\n    from p.b import B",
+        "p.b": "try:\n    from p import a\nexcept ImportError:\n    import p.c",
+        "p.c": "def f():\n    import p.a",
+        "p": "from p import b, c",
+    }
+    trees = {name: ast.parse(text) for name, text in texts.items()}
+    found = {name: imported(tree, set(trees), typing=False) for name, tree in trees.items()}
+    assert found == {"p.a": set(), "p.b": {"p.a", "p.c"}, "p.c": set(), "p": {"p.b", "p.c"}}
+    assert imported(trees["p.a"], set(trees), typing=True) == {"p.b"}
+
+
+EMITTERS = (
+    "kvrm.staging",
+    "kvrm.engine.interpreter",
+    "kvrm.engine.translator",
+    "kvrm.backend.gpu",
+)
+"""Packages that emit LLVM code: the staged language, handlers, regions, and the kernels of GPUs."""
+STILL_EMIT = {
+    "kvrm.backend.cpu.compiled_loop",
+    "kvrm.backend.cpu.linux",
+    "kvrm.engine.nodes",
+    "kvrm.linux.resident.asking",
+    "kvrm.linux.resident.call",
+    "kvrm.linux.resident.calls",
+    "kvrm.linux.resident.files",
+    "kvrm.linux.resident.mappings",
+    "kvrm.loops.bulk",
+    "kvrm.loops.device",
+    "kvrm.loops.device_sites",
+    "kvrm.loops.emit",
+    "kvrm.loops.native",
+    "kvrm.loops.skip",
+    "kvrm.neural.dispatch_device",
+    "kvrm.neural.dispatch_host",
+    "kvrm.neural.dispatch_inline",
+    "kvrm.neural.dispatch_staged",
+}
+"""Others that do so, too: take out what no longer does; nothing is added."""
+
+
+def emits(tree: ast.Module) -> bool:
+    """Whether a module imports LLVM's builder, anywhere."""
+    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    plain = (alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
+    return any(
+        node.module == "llvmlite.ir" or (node.module == "llvmlite" and "ir" in {a.name for a in node.names})
+        for node in froms
+    ) or any(name.startswith("llvmlite.ir") for name in plain)
+
+
+def test_llvm_is_emitted_where_code_is_staged_only() -> None:
+    found = {name for name, tree in modules().items() if emits(tree)}
+    assert {name for name in found if not name.startswith(tuple(f"{p}." for p in EMITTERS))} == STILL_EMIT
+
+
+def test_which_modules_emit() -> None:
+    for text in ("from llvmlite import ir", "import llvmlite.ir as ir", "from llvmlite.ir import Value"):
+        assert emits(ast.parse(f"def f():\n    {text}"))
+    assert not emits(ast.parse("from llvmlite import binding"))
+
+
+# -- length ------------------------------------------------------------------------------------------------
+
+STILL_LONG = {
+    "src/kvrm/caches/tables.py",
+    "src/kvrm/engine/interpreter/engine.py",
+    "src/kvrm/engine/interpreter/stage.py",
+    "src/kvrm/engine/translator/stage.py",
+    "src/kvrm/isa/a64/dp_register.py",
+    "src/kvrm/loops/bulk.py",
+    "src/kvrm/values/bits.py",
+    "src/kvrm/values/softfloat.py",
+    "tests/backend/gpu/test_mappings.py",
+    "tests/engine/translator/test_translator.py",
+    "tests/linux/test_syscalls.py",
+    "tests/support/loop_tools.py",
+    "tests/values/test_softfloat.py",
+}
+"""Files that are longer: take out what has been split; nothing is added."""
+
+
+def test_files_are_short() -> None:
+    paths = [*SOURCE.rglob("*.py"), *TESTS.rglob("*.py")]
+    lines = {path.relative_to(SOURCE.parent).as_posix(): path.read_text().count("\n") for path in paths}
+    assert {path for path, count in lines.items() if count > LONGEST} == STILL_LONG
