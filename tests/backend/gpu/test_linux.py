@@ -341,9 +341,10 @@ def test_reset_with_other_input(calls: Path, away: Away) -> None:
 
 
 def test_staged_calls_take_what_those_in_python_do() -> None:
-    rows = {row.name: row for row in TABLE.values()}
-    for name, call in CALLS.items():
-        assert len(inspect.signature(call).parameters) == 1 + len(rows[name].kinds), name
+    resident = [row for row in TABLE.values() if row.resident]
+    assert len(resident) == 46
+    for row in resident:
+        assert len(inspect.signature(CALLS[row.name]).parameters) == 1 + len(row.kinds), row.name
 
 
 def test_assembles(ptxas: str, tmp_path: Path) -> None:

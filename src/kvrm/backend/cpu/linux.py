@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvrm.backend.cpu import loop, space
 from kvrm.backend.cpu.table import Field
 from kvrm.linux.resident.dispatch import resident
-from kvrm.linux.resident.lane import Lane
+from kvrm.linux.resident.lane_view import Lane
 from kvrm.machine import state as layout
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array

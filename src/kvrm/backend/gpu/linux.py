@@ -7,7 +7,7 @@ from enum import IntEnum, auto
 from kvrm.backend.gpu import ranges
 from kvrm.backend.gpu.device_abi import GROUP, LINUX, PAGES_LEFT
 from kvrm.backend.gpu.group_memory import slow_function
-from kvrm.linux.resident.lane import Lane
+from kvrm.linux.resident.lane_view import Lane
 from kvrm.machine import state as layout
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array

@@ -6,7 +6,7 @@ executable. There is no order among them, and neighbours that are alike are one.
 
 from __future__ import annotations
 
-from kvrm.linux.resident.lane import Lane, fixed
+from kvrm.linux.resident.lane_view import Lane, fixed
 from kvrm.linux.resident.layout import AREA_BYTES, AREA_WORDS, MARKS, UNMARKS, Area, Fixed, What, Word
 from kvrm.memory import Prot
 from kvrm.staging.host import load, store

@@ -8,7 +8,7 @@ table (`kvrm.linux.resident.known`), and does its call again.
 from __future__ import annotations
 
 from kvrm.linux import abi
-from kvrm.linux.resident.lane import Lane, fixed
+from kvrm.linux.resident.lane_view import Lane, fixed
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
     ANSWERS,

@@ -9,7 +9,7 @@ from kvrm.linux.clock import CLOCKS, EPOCH, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
 from kvrm.linux.resident import files, mappings
-from kvrm.linux.resident.lane import U32, Lane, fixed, place
+from kvrm.linux.resident.lane_view import U32, Lane, fixed, place
 from kvrm.linux.resident.layout import (
     ACTION_WORDS,
     ACTIONS,

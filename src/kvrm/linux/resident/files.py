@@ -6,7 +6,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno
 from kvrm.linux.files.content import MAX_SIZE
 from kvrm.linux.resident.asking import answer, answer_to
-from kvrm.linux.resident.lane import U32, Lane, fixed, give, is_user, is_writable, place, take
+from kvrm.linux.resident.lane_view import U32, Lane, fixed, give, is_user, is_writable, place, take
 from kvrm.linux.resident.layout import (
     DESCRIPTORS,
     FLAGS,
