@@ -95,7 +95,10 @@ def called(function: Callable[[ir.Module], ir.Function]) -> Emitted:
     return Emitted(emit)
 
 
-MEMORY: Operations = {
+EVERYWHERE: Operations = {
+    min: Emitted(lambda e, a, b: e.intrinsic("smin", I64, a, b)),
+    max: Emitted(lambda e, a, b: e.intrinsic("smax", I64, a, b)),
+    abs: Emitted(lambda e, a: e.intrinsic("abs", I64, a, e.false)),
     host.address: Emitted(lambda e, words: words),
     host.load: Emitted(_load_word),
     host.load_byte: _load(I8),
@@ -106,5 +109,5 @@ MEMORY: Operations = {
     host.add: Emitted(_add),
     host.below: Emitted(_below),
 }
-"""On every target: addresses are those of its own memory."""
-HOST: Operations = {**MEMORY, host.move: Emitted(_move), host.run: Emitted(_run)}
+"""On every target, addresses being those of its own memory."""
+HOST: Operations = {**EVERYWHERE, host.move: Emitted(_move), host.run: Emitted(_run)}

@@ -320,12 +320,6 @@ class _Translation:
 
     def _apply(self, function: Callable[..., int], given: Sequence[ast.expr]) -> ir.Value:
         """A call of a function that is known."""
-        if function in (min, max):
-            a, b = map(self._value, given)
-            return self._e.select(self._e.icmp_signed("<" if function is min else ">", a, b), a, b)
-        if function is abs:
-            (value,) = map(self._value, given)
-            return self._e.select(self._test_negative(value), self._e.neg(value), value)
         callee = self._operations.get(function, function)
         if isinstance(callee, Emitted):
             return callee.emit(self._e, *map(self._value, given))
@@ -357,10 +351,8 @@ class _Translation:
 
     def _switch(self, key: ir.Value, cases: Collection[int]) -> tuple[list[ir.Block], ir.Block]:
         """A block for each case, and one for all other numbers."""
-        blocks, other = (
-            [self._e.append_basic_block("case") for _ in cases],
-            self._e.append_basic_block("other"),
-        )
+        blocks = [self._e.append_basic_block("case") for _ in cases]
+        other = self._e.append_basic_block("other")
         switch = self._e.switch(key, other)
         for case, block in zip(cases, blocks, strict=True):
             switch.add_case(ir.Constant(I64, int(case)), block)
@@ -404,6 +396,3 @@ class _Translation:
         if isinstance(node, ast.Name) and node.id in self._arrays:
             return self._arrays[node.id]
         return self._e.inttoptr(self._value(node), PTR)
-
-    def _test_negative(self, value: ir.Value) -> ir.Value:
-        return self._e.icmp_signed("<", value, ir.Constant(I64, 0))

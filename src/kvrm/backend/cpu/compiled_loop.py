@@ -7,20 +7,18 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from llvmlite import ir
-
 from kvrm.backend.cpu import loop, space
 from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.table import NOT_AN_END
 from kvrm.staging import native
-from kvrm.staging.translation import define
+from kvrm.staging.kernel import module_text
 
 
 class LaneLoop:
     """The compiled functions, which take the address of a table. Use `lane_loop()`."""
 
     def __init__(self) -> None:
-        self._loader = native.load_kept("lanes", module_text)
+        self._loader = native.load_kept("lanes", loop_text)
         words = ctypes.c_int64
         table = ctypes.c_void_p
         self.run = ctypes.CFUNCTYPE(words, table)(self._loader.address("run_lanes"))
@@ -30,12 +28,10 @@ class LaneLoop:
         )
 
 
-def module_text() -> str:
+def loop_text() -> str:
     """LLVM text of the loop with its system calls."""
-    module = ir.Module(name="lanes")
-    for function in (space.reset, loop.store_results, loop.run_lanes):
-        define(module, function, OPERATIONS)
-    return str(module)
+    kernels = (space.reset, loop.store_results, loop.run_lanes)
+    return module_text("lanes", {kernel.__name__: kernel for kernel in kernels}, OPERATIONS)
 
 
 @functools.cache
