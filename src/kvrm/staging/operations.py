@@ -61,6 +61,13 @@ def _move(e: Emitter, function: ir.Value, *arguments: ir.Value) -> ir.Value:
     return to
 
 
+def _position(e: Emitter, function: ir.Value, start: ir.Value, byte: ir.Value, count: ir.Value) -> ir.Value:
+    callee = Callee(_pointer(e, function), ir.FunctionType(PTR, [PTR, I32, I64]))
+    at = e.ptrtoint(e.call(callee, [_pointer(e, start), e.trunc(byte, I32), count]), I64)
+    none = e.icmp_unsigned("==", at, ir.Constant(I64, 0))
+    return e.select(none, count, e.sub(at, start))
+
+
 def _run(e: Emitter, function: ir.Value, argument: ir.Value) -> ir.Value:
     callee = Callee(_pointer(e, function), ir.FunctionType(ir.VoidType(), [PTR]))
     e.call(callee, [_pointer(e, argument)])
@@ -83,4 +90,9 @@ MEMORY: Operations = {
     host.below: Emitted(_below),
 }
 """On every target: addresses are those of its own memory."""
-HOST: Operations = {**MEMORY, host.move: Emitted(_move), host.run: Emitted(_run)}
+HOST: Operations = {
+    **MEMORY,
+    host.move: Emitted(_move),
+    host.position: Emitted(_position),
+    host.run: Emitted(_run),
+}
