@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import File, Node
+from kvrm.linux.files.file import File
+from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.open_file import OpenFile
 from kvrm.memory import Image, Mark
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from kvrm.arguments import encoded
 from kvrm.debug.switches import trace_switch
@@ -25,25 +25,28 @@ from kvrm.linux.calls.seccomp import Seccomp, refused
 from kvrm.linux.clock import EPOCH, LATEST
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.locks import Ranges
 from kvrm.linux.files.mqueue import QueueNames
-from kvrm.linux.files.nodes import Directory, Node
+from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.socket_names import BoundSockets
 from kvrm.linux.files.streams import BytesInput, input_stream, output_stream
 from kvrm.linux.files.watches import Watches
 from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
-from kvrm.linux.loader import STACK_SIZE, Identity, Loaded, load, require_room
+from kvrm.linux.loader import Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
 from kvrm.linux.outcome import Finish, Outcome
+from kvrm.linux.resource_limits import initial_limit
 from kvrm.linux.setup import find_interpreter, find_program, make_files
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.linux.sysv import Ipc
 from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
+from kvrm.linux.user_state import State
 from kvrm.memory import GuestFault, Image, Memory
 from kvrm.streams import Closed
 
@@ -55,17 +58,6 @@ PID: Final = 1000
 OVERLAY_LIMIT: Final = 256 << 20
 
 Text = str | bytes
-
-
-class State(Protocol):
-    """The registers that a system call reads and writes (`kvrm.machine.state.State` has them)."""
-
-    @property
-    def words(self) -> Any:
-        """A buffer of 64-bit words, x0 and so on first, that can be indexed and assigned to."""
-
-    pc: int
-    sp: int
 
 
 class Process:
@@ -341,7 +333,7 @@ class Process:
 
     def limit(self, resource: int) -> tuple[int, int]:
         """Soft and hard resource limit."""
-        return self.limits.get(resource) or _LIMITS.get(resource, (abi.RLIM_INFINITY, abi.RLIM_INFINITY))
+        return self.limits.get(resource) or initial_limit(resource)
 
     def open(self, file: OpenFile, cloexec: bool = False, lowest: int = 0) -> int:
         """Give an open file the lowest free descriptor."""
@@ -405,14 +397,3 @@ class Process:
 
 _DISPENSABLE: Final = frozenset(["rseq"])
 """Calls that C libraries make in every program and do without: no program ended badly for one of them."""
-_LIMITS: Final = {
-    abi.RLIMIT_STACK: (STACK_SIZE, abi.RLIM_INFINITY),
-    abi.RLIMIT_CORE: (0, abi.RLIM_INFINITY),
-    abi.RLIMIT_NPROC: (1024, 1024),
-    abi.RLIMIT_NOFILE: (1024, 4096),
-    abi.RLIMIT_MEMLOCK: (8 << 20, 8 << 20),
-    abi.RLIMIT_SIGPENDING: (1024, 1024),
-    abi.RLIMIT_MSGQUEUE: (819200, 819200),
-    abi.RLIMIT_NICE: (0, 0),
-    abi.RLIMIT_RTPRIO: (0, 0),
-}

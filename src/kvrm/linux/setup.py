@@ -12,10 +12,11 @@ from kvrm.errors import ProgramError, UsageError
 from kvrm.linux.elf import Executable, parse
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.content import Budget, Content
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.etc import add_etc
+from kvrm.linux.files.file import File
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.host import HostTree, Location
-from kvrm.linux.files.nodes import Directory, File
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.synthetic import add_devices, add_kernel
 from kvrm.linux.layout import Stat

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvrm.linux.files.content import Budget
 from kvrm.linux.files.copying import FileCopies, NodeCopies
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.filesystem import FileSystem
-from kvrm.linux.files.nodes import Directory
 from kvrm.linux.mapped import Mapped
 from kvrm.memory import Image
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.space import (
+from kvrm.linux.page_ranges import (
     VA_END,
     locked_bytes,
     may_lock,

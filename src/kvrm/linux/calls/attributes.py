@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.at import Target, found_at, target_at, target_of
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import Directory, File, Node, Symlink
+from kvrm.linux.files.directory import Directory
+from kvrm.linux.files.file import File
+from kvrm.linux.files.nodes import Node, Symlink
 from kvrm.linux.layout import BILLION, TIMESPEC
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.content import MAX_SIZE
+from kvrm.linux.files.directory import Directory
+from kvrm.linux.files.file import File
 from kvrm.linux.files.mounts import OVERLAY, mount_of
-from kvrm.linux.files.nodes import Directory, File
 from kvrm.linux.files.open_file import DirectoryFile
 from kvrm.linux.files.opening import open_node
 from kvrm.linux.files.paths import resolve

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.file import File
 from kvrm.linux.files.locks import in_the_way, others, packed, range_at, with_range
-from kvrm.linux.files.nodes import File
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.pipes import PipeEnd
 from kvrm.linux.mapped import is_writable

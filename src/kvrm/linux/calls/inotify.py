@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.inotify import Inotify
-from kvrm.linux.files.nodes import Directory
 from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.paths import resolve
 

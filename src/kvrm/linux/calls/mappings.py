@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.segments import keep_segments
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import File
+from kvrm.linux.files.file import File
 from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
 from kvrm.linux.files.virtual import VirtualFile
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import Mapped, show_file
-from kvrm.linux.space import (
+from kvrm.linux.page_ranges import (
     VA_END,
     find_room,
     has_data_room,

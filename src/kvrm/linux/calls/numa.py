@@ -8,7 +8,7 @@ from kvrm.linux import abi
 from kvrm.linux.calls.sched import require_process
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import DOUBLEWORD, INT
-from kvrm.linux.space import page_range, parts, size_of
+from kvrm.linux.page_ranges import page_range, parts, size_of
 from kvrm.memory import PAGE, untagged
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import Directory
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.paths import resolve
 
 if TYPE_CHECKING:

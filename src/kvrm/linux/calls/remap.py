@@ -8,7 +8,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import widen
-from kvrm.linux.space import (
+from kvrm.linux.page_ranges import (
     VA_END,
     find_room,
     page_up,

@@ -9,7 +9,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.ipc import READ, WRITE, Permissions
 from kvrm.linux.layout import BILLION
-from kvrm.linux.space import find_room, page_up, parts, require_few, require_room
+from kvrm.linux.page_ranges import find_room, page_up, parts, require_few, require_room
 from kvrm.linux.sysv import Segment
 from kvrm.memory import PAGE, VA_BITS, Mark, Prot, untagged
 

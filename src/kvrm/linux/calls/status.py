@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from kvrm.linux import abi, layout
 from kvrm.linux.calls.at import found_at, status_at
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.mounts import mount_of
-from kvrm.linux.files.nodes import Directory, Node, Symlink
+from kvrm.linux.files.nodes import Node, Symlink
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.layout import Stat
 from kvrm.memory import PAGE

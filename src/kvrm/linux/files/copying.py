@@ -7,7 +7,8 @@ from copy import copy
 from typing import Any, Protocol, TypeVar, cast
 
 from kvrm.linux.files.content import Budget
-from kvrm.linux.files.nodes import Directory, Node
+from kvrm.linux.files.directory import Directory
+from kvrm.linux.files.nodes import Node
 
 
 class NodeCopies:

@@ -9,9 +9,11 @@ from typing import Final
 
 from kvrm.linux.files.content import Budget, Content
 from kvrm.linux.files.copying import NodeCopies
+from kvrm.linux.files.directory import Directory
+from kvrm.linux.files.file import File
 from kvrm.linux.files.host import HostTree, Location, Parts
 from kvrm.linux.files.mounts import OVERLAY, Mount
-from kvrm.linux.files.nodes import Directory, File, Node
+from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.xattrs import Xattrs
 from kvrm.linux.layout import Stat
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.content import Content
+from kvrm.linux.files.directory import Directory
+from kvrm.linux.files.file import File
 from kvrm.linux.files.host import Location, rename_on_host
 from kvrm.linux.files.mounts import SHM, Mount, mount_of
-from kvrm.linux.files.nodes import Directory, File, Node, Special, Symlink
+from kvrm.linux.files.nodes import Node, Special, Symlink
 from kvrm.linux.files.paths import Found, Name
 from kvrm.linux.files.pipes import Fifo
 from kvrm.linux.layout import Stat

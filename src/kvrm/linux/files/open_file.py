@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.locks import Ranges
-from kvrm.linux.files.nodes import Device, Directory, Node
+from kvrm.linux.files.nodes import Device, Node
 from kvrm.linux.files.paths import Name, name_of
 from kvrm.linux.files.stored import attributes
 from kvrm.linux.files.wakeups import WaitQueue

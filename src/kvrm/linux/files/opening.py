@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import names
+from kvrm.linux.files.directory import Directory
+from kvrm.linux.files.file import File
 from kvrm.linux.files.mounts import mount_of
-from kvrm.linux.files.nodes import Device, Directory, File, Node, Special, Symlink
+from kvrm.linux.files.nodes import Device, Node, Special, Symlink
 from kvrm.linux.files.open_file import DeviceFile, DirectoryFile, OpenFile
 from kvrm.linux.files.paths import Found, Name, resolve
 from kvrm.linux.files.pipes import Fifo, open_fifo

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import Directory, Node, Symlink
+from kvrm.linux.files.directory import Directory
+from kvrm.linux.files.nodes import Node, Symlink
 from kvrm.linux.layout import Stat
 
 if TYPE_CHECKING:

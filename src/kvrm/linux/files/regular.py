@@ -9,8 +9,9 @@ from kvrm.errors import UsageError
 from kvrm.linux import abi
 from kvrm.linux.file_limit import require_size, within_limit
 from kvrm.linux.files.content import MAX_SIZE
+from kvrm.linux.files.file import File
 from kvrm.linux.files.host import Handle
-from kvrm.linux.files.nodes import File, Node
+from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.open_file import SeekableFile
 from kvrm.linux.files.paths import Name
 from kvrm.linux.layout import Stat

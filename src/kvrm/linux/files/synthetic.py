@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import virtual
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.mounts import DEV, PROC, SHM, SYS, Mount
-from kvrm.linux.files.nodes import Device, Directory, MagicLink, Node, Symlink
+from kvrm.linux.files.nodes import Device, MagicLink, Node, Symlink
 from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.opening import Opened
 from kvrm.linux.files.paths import Name, name_of

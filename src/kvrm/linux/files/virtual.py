@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.host import Entry
-from kvrm.linux.files.nodes import Directory, MagicLink, Node, Symlink
+from kvrm.linux.files.nodes import MagicLink, Node, Symlink
 from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.files.paths import Name
 from kvrm.linux.layout import Stat

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.nodes import File, Node
+from kvrm.linux.files.file import File
+from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.paths import Name
 from kvrm.linux.layout import Stat
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kvrm.linux.space import is_data, locked_bytes, size_of
+from kvrm.linux.page_ranges import is_data, locked_bytes, size_of
 from kvrm.memory import PAGE, VA_BITS, Mark, Prot, Region
 
 if TYPE_CHECKING:

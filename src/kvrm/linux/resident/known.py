@@ -22,6 +22,7 @@ from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.mapped import Mapped
+from kvrm.linux.page_ranges import find_room, page_up, readable
 from kvrm.linux.process import Process
 from kvrm.linux.resident.call import NOT_HERE
 from kvrm.linux.resident.layout import (
@@ -37,7 +38,6 @@ from kvrm.linux.resident.layout import (
     Stream,
     Word,
 )
-from kvrm.linux.space import find_room, page_up, readable
 from kvrm.machine.lanes_inputs import Words
 from kvrm.memory import Image, Mark
 

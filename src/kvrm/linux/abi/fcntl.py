@@ -1,0 +1,182 @@
+"""Files: limits, flags of open and fcntl, what poll and inotify tell, file systems."""
+
+from __future__ import annotations
+
+from typing import Final
+
+INT_MAX: Final = (1 << 31) - 1
+PATH_MAX: Final = 4096
+NAME_MAX: Final = 255
+IOV_MAX: Final = 1024
+MAX_RW_COUNT: Final = 0x7FFF_F000
+"""Most bytes that one read or write transfers."""
+PIPE_SIZE: Final = 65536
+MAX_LINKS: Final = 40
+"""Symbolic links followed in one path before ELOOP."""
+
+# asm/fcntl.h, asm-generic/fcntl.h
+O_ACCMODE: Final = 3
+O_RDONLY: Final = 0
+O_WRONLY: Final = 1
+O_RDWR: Final = 2
+O_CREAT: Final = 0o100
+O_EXCL: Final = 0o200
+O_NOCTTY: Final = 0o400
+O_TRUNC: Final = 0o1000
+O_APPEND: Final = 0o2000
+O_NONBLOCK: Final = 0o4000
+O_DIRECTORY: Final = 0o40000
+O_NOFOLLOW: Final = 0o100000
+O_DIRECT: Final = 0o200000
+O_LARGEFILE: Final = 0o400000
+O_NOATIME: Final = 0o1000000
+O_CLOEXEC: Final = 0o2000000
+O_PATH: Final = 0o10000000
+O_TMPFILE_ALONE: Final = 0o20000000
+"""__O_TMPFILE, which is an error without O_DIRECTORY."""
+O_TMPFILE: Final = O_TMPFILE_ALONE | O_DIRECTORY
+SETTABLE_FLAGS: Final = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME
+"""What F_SETFL may change."""
+
+F_DUPFD: Final = 0
+F_GETFD: Final = 1
+F_SETFD: Final = 2
+F_GETFL: Final = 3
+F_SETFL: Final = 4
+F_GETLK: Final = 5
+F_SETLK: Final = 6
+F_SETLKW: Final = 7
+F_SETOWN: Final = 8
+F_GETOWN: Final = 9
+F_OFD_GETLK: Final = 36
+F_OFD_SETLK: Final = 37
+F_OFD_SETLKW: Final = 38
+F_DUPFD_CLOEXEC: Final = 1030
+F_SETPIPE_SZ: Final = 1031
+F_GETPIPE_SZ: Final = 1032
+F_RDLCK: Final = 0
+F_WRLCK: Final = 1
+F_UNLCK: Final = 2
+F_GETLEASE: Final = 1025
+F_ADD_SEALS: Final = 1033
+F_GET_SEALS: Final = 1034
+F_SEAL_SEAL: Final = 1
+F_SEAL_SHRINK: Final = 2
+F_SEAL_GROW: Final = 4
+F_SEAL_WRITE: Final = 8
+F_SEAL_FUTURE_WRITE: Final = 16
+F_SEAL_EXEC: Final = 32
+F_SEALS_OF_WRITING: Final = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE
+FD_CLOEXEC: Final = 1
+
+AT_FDCWD: Final = -100
+AT_SYMLINK_NOFOLLOW: Final = 0x100
+AT_REMOVEDIR: Final = 0x200
+AT_EACCESS: Final = 0x200
+AT_SYMLINK_FOLLOW: Final = 0x400
+AT_NO_AUTOMOUNT: Final = 0x800
+AT_EMPTY_PATH: Final = 0x1000
+AT_HANDLE_FID: Final = 0x200
+AT_STATX_SYNC_TYPE: Final = 0x6000
+
+XATTR_CREATE: Final = 1
+XATTR_REPLACE: Final = 2
+MFD_CLOEXEC: Final = 1
+MFD_ALLOW_SEALING: Final = 2
+MFD_NOEXEC_SEAL: Final = 8
+MFD_EXEC: Final = 16
+MFD_NAME_MAX: Final = 249
+RENAME_NOREPLACE: Final = 1
+RENAME_EXCHANGE: Final = 2
+RENAME_WHITEOUT: Final = 4
+UTIME_NOW: Final = 0x3FFFFFFF
+UTIME_OMIT: Final = 0x3FFFFFFE
+STATX_BASIC_STATS: Final = 0x7FF
+STATX_RESERVED: Final = 0x8000_0000
+
+# linux/fs.h
+RWF_HIPRI: Final = 0x01
+RWF_DSYNC: Final = 0x02
+RWF_SYNC: Final = 0x04
+RWF_NOWAIT: Final = 0x08
+RWF_APPEND: Final = 0x10
+RWF_NOAPPEND: Final = 0x20
+
+POSIX_FADV_NOREUSE: Final = 5
+
+# linux/falloc.h
+FALLOC_FL_KEEP_SIZE: Final = 0x01
+FALLOC_FL_PUNCH_HOLE: Final = 0x02
+FALLOC_FL_COLLAPSE_RANGE: Final = 0x08
+FALLOC_FL_ZERO_RANGE: Final = 0x10
+FALLOC_FL_INSERT_RANGE: Final = 0x20
+FALLOC_FL_UNSHARE_RANGE: Final = 0x40
+
+SEEK_SET: Final = 0
+SEEK_CUR: Final = 1
+SEEK_END: Final = 2
+SEEK_DATA: Final = 3
+SEEK_HOLE: Final = 4
+
+R_OK: Final = 4
+W_OK: Final = 2
+X_OK: Final = 1
+
+FIONCLEX: Final = 0x5450
+FIOCLEX: Final = 0x5451
+FIONBIO: Final = 0x5421
+SIOCOUTQ: Final = 0x5411
+FIONREAD: Final = 0x541B
+
+POLLIN: Final = 0x1
+POLLPRI: Final = 0x2
+POLLOUT: Final = 0x4
+POLLERR: Final = 0x8
+POLLHUP: Final = 0x10
+POLLNVAL: Final = 0x20
+POLLRDNORM: Final = 0x40
+POLLRDBAND: Final = 0x80
+POLLWRNORM: Final = 0x100
+POLLWRBAND: Final = 0x200
+POLLRDHUP: Final = 0x2000
+EPOLLEXCLUSIVE: Final = 1 << 28
+EPOLLWAKEUP: Final = 1 << 29
+EPOLLONESHOT: Final = 1 << 30
+EPOLLET: Final = 1 << 31
+IN_ACCESS: Final = 1
+IN_MODIFY: Final = 2
+IN_ATTRIB: Final = 4
+IN_CLOSE_WRITE: Final = 8
+IN_CLOSE_NOWRITE: Final = 0x10
+IN_OPEN: Final = 0x20
+IN_MOVED_FROM: Final = 0x40
+IN_MOVED_TO: Final = 0x80
+IN_CREATE: Final = 0x100
+IN_DELETE: Final = 0x200
+IN_DELETE_SELF: Final = 0x400
+IN_MOVE_SELF: Final = 0x800
+IN_ALL_EVENTS: Final = 0xFFF
+IN_UNMOUNT: Final = 0x2000
+IN_Q_OVERFLOW: Final = 0x4000
+IN_IGNORED: Final = 0x8000
+IN_ONLYDIR: Final = 0x1000000
+IN_DONT_FOLLOW: Final = 0x2000000
+IN_EXCL_UNLINK: Final = 0x4000000
+IN_MASK_CREATE: Final = 0x10000000
+IN_MASK_ADD: Final = 0x20000000
+IN_ISDIR: Final = 0x40000000
+IN_ONESHOT: Final = 0x80000000
+EPOLL_CTL_ADD: Final = 1
+EPOLL_CTL_DEL: Final = 2
+EPOLL_CTL_MOD: Final = 3
+
+# linux/magic.h
+EXT2_SUPER_MAGIC: Final = 0xEF53
+SYSFS_MAGIC: Final = 0x62656572
+PIPEFS_MAGIC: Final = 0x50495045
+ANON_INODE_FS_MAGIC: Final = 0x09041934
+SOCKFS_MAGIC: Final = 0x534F434B
+PID_FS_MAGIC: Final = 0x50494446
+MQUEUE_MAGIC: Final = 0x19800202
+PROC_SUPER_MAGIC: Final = 0x9FA0
+TMPFS_MAGIC: Final = 0x01021994
