@@ -15,7 +15,7 @@ from kvrm.staging import native
 from kvrm.staging.emitter import I64, Emitter
 from kvrm.staging.host import add, address, apart, below, load, load_byte, load_four, local, store
 from kvrm.staging.kernel import Array
-from kvrm.staging.operations import EVERYWHERE, HOST, Emitted, Operations
+from kvrm.staging.operations import HOST, MEMORY, Emitted, Operations
 from kvrm.staging.translation import define
 
 WORDS = 8
@@ -132,7 +132,7 @@ def number() -> int:
 
 ON_HOST: Operations = {**HOST, Lane.word: word_here, Lane.put: put_here}
 ON_DEVICE: Operations = {
-    **EVERYWHERE,
+    **MEMORY,
     Lane.word: word_of_group,
     Lane.put: put_in_group,
     number: Emitted(lane_number),

@@ -71,6 +71,13 @@ def _move(e: Emitter, function: ir.Value, *arguments: ir.Value) -> ir.Value:
     return to
 
 
+def _position(e: Emitter, function: ir.Value, start: ir.Value, byte: ir.Value, count: ir.Value) -> ir.Value:
+    callee = Callee(_pointer(e, function), ir.FunctionType(PTR, [PTR, I32, I64]))
+    at = e.ptrtoint(e.call(callee, [_pointer(e, start), e.trunc(byte, I32), count]), I64)
+    none = e.icmp_unsigned("==", at, ir.Constant(I64, 0))
+    return e.select(none, count, e.sub(at, start))
+
+
 def _run(e: Emitter, function: ir.Value, argument: ir.Value) -> ir.Value:
     callee = Callee(_pointer(e, function), ir.FunctionType(ir.VoidType(), [PTR]))
     e.call(callee, [_pointer(e, argument)])
@@ -95,7 +102,7 @@ def called(function: Callable[[ir.Module], ir.Function]) -> Emitted:
     return Emitted(emit)
 
 
-EVERYWHERE: Operations = {
+MEMORY: Operations = {
     min: Emitted(lambda e, a, b: e.intrinsic("smin", I64, a, b)),
     max: Emitted(lambda e, a, b: e.intrinsic("smax", I64, a, b)),
     abs: Emitted(lambda e, a: e.intrinsic("abs", I64, a, e.false)),
@@ -110,4 +117,9 @@ EVERYWHERE: Operations = {
     host.below: Emitted(_below),
 }
 """On every target, addresses being those of its own memory."""
-HOST: Operations = {**EVERYWHERE, host.move: Emitted(_move), host.run: Emitted(_run)}
+HOST: Operations = {
+    **MEMORY,
+    host.move: Emitted(_move),
+    host.position: Emitted(_position),
+    host.run: Emitted(_run),
+}

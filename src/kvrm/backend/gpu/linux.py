@@ -11,7 +11,7 @@ from kvrm.linux.resident.lane_view import Lane
 from kvrm.machine import state as layout
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array
-from kvrm.staging.operations import EVERYWHERE, Operations, called, standing_for
+from kvrm.staging.operations import MEMORY, Operations, called, standing_for
 
 read_slow = called(lambda module: slow_function(module, "read_slow"))
 write_slow = called(lambda module: slow_function(module, "write_slow"))
@@ -99,7 +99,7 @@ def show(t: Array, start: int, end: int, become: int, content: int, size: int, r
 
 
 OPERATIONS: Operations = {
-    **EVERYWHERE,
+    **MEMORY,
     **standing_for(
         Lane, x, put_x, end, retired, word, put, process, part, read, write, examine, change, show
     ),
