@@ -94,20 +94,7 @@ EMITTERS = (
 )
 """Packages that emit LLVM code: the staged language, handlers, regions, and the kernels of GPUs."""
 STILL_EMIT = {
-    "kvrm.backend.cpu.compiled_loop",
-    "kvrm.backend.cpu.linux",
     "kvrm.engine.nodes",
-    "kvrm.linux.resident.asking",
-    "kvrm.linux.resident.call",
-    "kvrm.linux.resident.calls",
-    "kvrm.linux.resident.files",
-    "kvrm.linux.resident.mappings",
-    "kvrm.loops.bulk",
-    "kvrm.loops.device",
-    "kvrm.loops.device_sites",
-    "kvrm.loops.emit",
-    "kvrm.loops.native",
-    "kvrm.loops.skip",
     "kvrm.neural.dispatch_device",
     "kvrm.neural.dispatch_host",
     "kvrm.neural.dispatch_inline",
@@ -145,7 +132,6 @@ STILL_LONG = {
     "src/kvrm/engine/interpreter/stage.py",
     "src/kvrm/engine/translator/stage.py",
     "src/kvrm/isa/a64/dp_register.py",
-    "src/kvrm/loops/bulk.py",
     "src/kvrm/values/bits.py",
     "src/kvrm/values/softfloat.py",
     "tests/backend/gpu/test_mappings.py",

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 PTR = ir.PointerType()
+Module, Value = ir.Module, ir.Value
 FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
 
 UNLIKELY = (1, 100_000)
