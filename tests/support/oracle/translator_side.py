@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from kvrm.engine.translator import planner
+from kvrm.engine.translator import compilers, planner
 from kvrm.engine.translator.background import Background, Job
 from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.engine import Translator
@@ -56,7 +56,8 @@ class AtOnce(Background):
 
     def submit(self, job: Job, deliver: Callable[[Compiled], None]) -> None:
         """Deliver all regions of a job."""
-        with mock.patch.object(planner, "store", lambda: self._store):
+        ours = {"store": lambda: self._store}
+        with mock.patch.multiple(planner, **ours), mock.patch.multiple(compilers, **ours):
             for region in self._planner.regions(job):
                 deliver(region)
 
