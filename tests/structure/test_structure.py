@@ -102,10 +102,6 @@ STILL_EMIT = {
     "kvrm.linux.resident.calls",
     "kvrm.linux.resident.files",
     "kvrm.linux.resident.mappings",
-    "kvrm.neural.dispatch_device",
-    "kvrm.neural.dispatch_host",
-    "kvrm.neural.dispatch_inline",
-    "kvrm.neural.dispatch_staged",
 }
 """Others that do so, too: take out what no longer does; nothing is added."""
 
