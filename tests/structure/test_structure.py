@@ -94,14 +94,7 @@ EMITTERS = (
 )
 """Packages that emit LLVM code: the staged language, handlers, regions, and the kernels of GPUs."""
 STILL_EMIT = {
-    "kvrm.backend.cpu.compiled_loop",
-    "kvrm.backend.cpu.linux",
     "kvrm.engine.nodes",
-    "kvrm.linux.resident.asking",
-    "kvrm.linux.resident.call",
-    "kvrm.linux.resident.calls",
-    "kvrm.linux.resident.files",
-    "kvrm.linux.resident.mappings",
 }
 """Others that do so, too: take out what no longer does; nothing is added."""
 
