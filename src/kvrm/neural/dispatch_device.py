@@ -21,7 +21,7 @@ from kvrm.neural.dispatch_staged import constants, emit_decision, emit_outputs
 from kvrm.neural.weights import Floats
 from kvrm.staging.emitter import I32, I64, PTR, Emitter, Module, Value
 from kvrm.staging.host import add, load_byte, local
-from kvrm.staging.operations import MEMORY, Emitted
+from kvrm.staging.operations import MEMORY, Emitted, Operations
 from kvrm.staging.translation import define
 
 CLASSES = len(Execution)
@@ -83,7 +83,12 @@ def device_text(flat: Floats) -> str:
         work, lead = emit_decision(e, emit_outputs(e, constants(e, flat, CONSTANT), e.trunc(word, I32)))
         return e.or_(e.zext(work, I64), e.shl(e.zext(e.bitcast(lead, I32), I64), e.const(I64, 32)))
 
-    operations = {**MEMORY, answered: Emitted(answer), thread: Emitted(_thread), lower: Emitted(_lower)}
+    operations: Operations = {
+        **MEMORY,
+        answered: Emitted(answer),
+        thread: Emitted(_thread),
+        lower: Emitted(_lower),
+    }
     e, arguments = begin_kernel(module, "verify", 4)
     e.call(define(module, check, operations), arguments)
     e.ret_void()
