@@ -13,9 +13,9 @@ import numpy as np
 from llvmlite import ir
 
 from kvrm.backend.gpu.device_abi import pointer
-from kvrm.backend.gpu.driver import Device
 from kvrm.backend.gpu.kernel import LAYOUT, TRIPLE
 from kvrm.backend.gpu.ptx import compile_ptx
+from kvrm.backend.protocols import Driver
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
 from kvrm.neural.dispatch_staged import constants, emit_decision, emit_outputs
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def verify(
-    gpu: Device,
+    gpu: Driver,
     flat: Floats,
     first: int = 0,
     words: int = 1 << 32,
