@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from llvmlite import ir
-
 from kvrm.backend.gpu.code import Code
-from kvrm.backend.gpu.device_abi import Module
 from kvrm.backend.gpu.skipping import Site
 from kvrm.isa.features import CORTEX_A76
 from kvrm.loops import plan
@@ -51,10 +48,7 @@ class DeviceSites:
         self._before = 0
         proposer.sites.append(self._total)
 
-    @staticmethod
-    def emit(module: Module) -> ir.Function:
-        """The kernel's function that skips iterations."""
-        return emit(module)
+    emit = staticmethod(emit)
 
     def _total(self) -> int:
         """Instructions that were skipped so far."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from kvrm.loops.access_streams import Stream
 from kvrm.loops.affine import form_of
@@ -15,9 +16,11 @@ from kvrm.loops.effects import Operation
 from kvrm.loops.structure import Effect
 from kvrm.loops.sums import Value
 from kvrm.memory import R_BIT, W_BIT, X_BIT
+from kvrm.staging.host import load
 
 WORD = 8
-ALL = (1 << 64) - 1
+ALL: Final = (1 << 64) - 1
+TOP: Final = 1 << 63
 
 HEAD, COST, LEAST, CREDIT, ENTRIES, SKIPS, ITERATIONS, EFFECT, EXIT = (WORD * i for i in range(9))
 """Offsets of a site: the slot where plain execution goes on, instructions of an iteration, the fewest
@@ -39,8 +42,9 @@ LENGTH = WORD * 28
 HEADER = 29
 
 INTERVAL_ROW, STREAM_ROW, MOVING_ROW, PAIR_ROW = WORD * 6, WORD * 8, WORD * 3, WORD * 2
-FILL_ROW, GATHER_ROW, COPY_ROW, HELD_ROW, FOLD_ROW, SEARCH_ROW = (WORD * n for n in (5, 3, 5, 4, 8, 10))
-"""Bytes of a row of each table."""
+FILL_ROW, GATHER_ROW, HELD_ROW, FOLD_ROW = (WORD * n for n in (5, 3, 4, 8))
+"""Bytes of a row of each table that may have several. Parts of fills and copies begin with a stream that is
+stored to, where in it, and how many bytes."""
 STREAM_ADDRESS, STREAM_STEP = WORD * 6, WORD * 7
 """Where in a stream's row native code keeps its first address and its step, once an entry has found them."""
 TERM_ROW = WORD * 5
@@ -145,19 +149,31 @@ def _fill(w: _Words, loop: Loop) -> None:
         gathered += _gathered(fill, start, image)
     base = w.add(memoryview(bytes(image)).cast("Q").tolist())
     crowds = [sum(f.place.stream == fill.place.stream for f in loop.fills) > 1 for fill in loop.fills]
-    rows = [
+    parts = [
         (
             _stream_at(w, fill.place.stream),
-            fill.place.offset,
-            fill.size,
-            base + start,
+            fill.place.offset + at,
+            size,
+            base + start + at,
             loop.streams[fill.place.stream].size if crowded else 0,
         )
         for fill, start, crowded in zip(loop.fills, buffers, crowds, strict=True)
+        for at, size in _stores(fill.size)
     ]
-    w.table(PARTS, rows)
+    if period:
+        parts = [(_stream_at(w, 0), 0, loop.streams[0].size, base, 0)]
+    w.table(PARTS, parts)
     w.table(MORE, [(base + to, offset, size) for to, offset, size in gathered])
     w.words[PERIOD // WORD], w.words[BUFFER // WORD] = period, base
+
+
+def _stores(size: int) -> Iterator[tuple[int, int]]:
+    """The stores of 1, 2, 4, 8 or 16 bytes that one of `size` bytes is: where each is in it, and its size."""
+    at = 0
+    while at < size:
+        part = min(2 * WORD, 1 << (size - at).bit_length() - 1)
+        yield at, part
+        at += part
 
 
 def _gathered(fill: Fill, start: int, image: bytearray) -> list[tuple[int, int, int]]:
@@ -194,7 +210,7 @@ def _copy(w: _Words, loop: Loop) -> None:
     c = loop.copy
     assert c is not None
     ways = int(c.ascending) | int(c.descending) << 1
-    row = (_stream_at(w, c.source), _stream_at(w, c.target), c.source_offset, c.block, ways)
+    row = (_stream_at(w, c.target), 0, c.block, _stream_at(w, c.source), c.source_offset, ways)
     w.table(PARTS, [row])
     w.table(MORE, [(h.offset, h.whole, h.size, h.apart) for h in c.held])
     w.words[BUFFER // WORD] = w.add([0, 0])
@@ -241,3 +257,34 @@ _PARTS = {
     Effect.REDUCTION: _reduction,
     Effect.SEARCH: _search,
 }
+
+
+# -- as kernels read it --------------------------------------------------------------------------------------
+def word(row: int, number: int) -> int:
+    """A word of a row at a host address."""
+    return load(row + WORD * number)
+
+
+def rows(site: int, table: int) -> int:
+    """How many rows a table of a site has."""
+    return load(site + table + WORD)
+
+
+def row_at(site: int, table: int, size: int, number: int) -> int:
+    """The host address of a row, of `size` bytes."""
+    return site + load(site + table) + size * number
+
+
+def form(state: int, site: int, at: int) -> int:
+    """The value of a sum."""
+    total = word(site + at, 1)
+    for i in range(word(site + at, 0)):
+        term = site + at + 2 * WORD + TERM_ROW * i
+        narrow = (load(state + word(term, 0)) + word(term, 1)) & word(term, 2)
+        total += ((narrow ^ word(term, 3)) - word(term, 3)) * word(term, 4)
+    return signed(total)
+
+
+def signed(value: int) -> int:
+    """The signed number whose 64 bits are the low ones of a number: what native code has anyway."""
+    return ((value + TOP) & ALL) - TOP

@@ -18,6 +18,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
     memmove,
+    string_at,
 )
 from typing import TypeVar
 
@@ -90,6 +91,15 @@ def move(function: int, to: int, source: int, size: int) -> int:
     """
     memmove(to, source, size)
     return to
+
+
+def position(function: int, start: int, byte: int, count: int) -> int:
+    """How many of `count` bytes are before the first that is that one, `count` if none is.
+
+    `function` is the address of the C library's memchr.
+    """
+    found = string_at(start, count).find(byte)
+    return count if found < 0 else found
 
 
 def run(function: int, argument: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from kvrm.staging import native
 from kvrm.staging.emitter import PTR
+from kvrm.staging.operations import HOST, Operations
 from kvrm.staging.translation import define, parameters
 
 Array = npt.NDArray[np.int64]
@@ -44,13 +45,14 @@ def _argument(value: Array | int) -> int:
 
 def _compiled(function: Callable[..., int], name: str) -> tuple[Any, native.Loader]:
     """The native function, and what keeps it."""
-    loader = native.loaded(module_text(function, name))
+    loader = native.loaded(module_text(name, {name: function}))
     types = [ctypes.c_void_p if t is PTR else ctypes.c_int64 for t in parameters(function)]
     return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(loader.address(name)), loader
 
 
-def module_text(function: Callable[..., int], name: str) -> str:
-    """LLVM text of a module whose function `name` is the kernel."""
+def module_text(name: str, kernels: Mapping[str, Callable[..., int]], operations: Operations = HOST) -> str:
+    """LLVM text of a module with these kernels, by the names of its functions."""
     module = ir.Module(name=name)
-    define(module, function, name=name)
+    for function, kernel in kernels.items():
+        define(module, kernel, operations, function)
     return str(module)

@@ -3,7 +3,8 @@
 A *kernel* is a plain function of arrays (int64, one dimension), objects and ints, written in a subset of
 Python: names, members of an IntEnum, subscripts, integer arithmetic, comparisons (signed), `if`, `while`,
 `for ... in range(n)`, and calls: of other functions of the same kind, global or in a closure, of an object's
-methods, and of the functions in a dict, `CALLS[number](...)`. Both sides of `a if test else b` are evaluated.
+methods, and of the functions in a dict, `CALLS[number](...)`. Both sides of `a if test else b` are evaluated
+if nothing in it is called.
 `number in known` looks at what is known when the kernel is compiled, as does a starred comprehension among
 arguments. A kernel runs as Python too, which is how tests check the native code. Arithmetic is modulo 2^64
 here, so a kernel keeps its numbers within 63 bits.
@@ -21,6 +22,8 @@ import inspect
 import textwrap
 from collections import ChainMap
 from collections.abc import Callable, Collection, Sequence
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -227,14 +230,22 @@ class _Translation:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self._e.not_(self._test(node.operand))
         if isinstance(node, ast.Compare):
-            (relation,), (right,) = node.ops, node.comparators
-            if isinstance(relation, ast.In | ast.NotIn):
-                found = self._is_among(self._value(node.left), self._static(right))
-                return found if isinstance(relation, ast.In) else self._e.not_(found)
-            return self._e.icmp_signed(RELATIONS[type(relation)], self._value(node.left), self._value(right))
+            return self._compare(node)
         if isinstance(node, ast.BoolOp):
             return self._short(node)
         return self._e.icmp_signed("!=", self._value(node), ir.Constant(I64, 0))
+
+    def _compare(self, node: ast.Compare) -> ir.Value:
+        """Of what is compared in a row, all is evaluated."""
+        if isinstance(node.ops[0], ast.In | ast.NotIn):
+            found = self._is_among(self._value(node.left), self._static(node.comparators[0]))
+            return found if isinstance(node.ops[0], ast.In) else self._e.not_(found)
+        values = [self._value(part) for part in (node.left, *node.comparators)]
+        tests = (
+            self._e.icmp_signed(RELATIONS[type(relation)], a, b)
+            for relation, (a, b) in zip(node.ops, pairwise(values), strict=True)
+        )
+        return reduce(self._e.and_, tests)
 
     def _short(self, node: ast.BoolOp) -> ir.Value:
         stop = isinstance(node.op, ast.Or)
@@ -266,14 +277,31 @@ class _Translation:
                 return self._e.neg(self._value(operand))
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
                 return self._e.not_(self._value(operand))
+            case ast.IfExp() if any(isinstance(part, ast.Call) for part in ast.walk(node)):
+                return self._either(node)
             case ast.IfExp(test=test, body=body, orelse=other):
                 return self._e.select(self._test(test), self._value(body), self._value(other))
             case ast.Call(func=function, args=arguments):
                 return self._call(function, arguments)
+            case ast.NamedExpr(target=target, value=named):
+                value = self._value(named)
+                self._e.store(value, self._place(target))
+                return value
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 return self._e.zext(self._test(node), I64)
             case _:
                 raise SyntaxError(f"a kernel has no {ast.unparse(node)} ({self.fn.name}, line {node.lineno})")
+
+    def _either(self, node: ast.IfExp) -> ir.Value:
+        """One of two values; the other is not evaluated."""
+        then, other, after = (self._e.append_basic_block(n) for n in ("then", "else", "after"))
+        self._e.cbranch(self._test(node.test), then, other)
+        ways = []
+        for block, value in ((then, node.body), (other, node.orelse)):
+            self._e.position_at_end(block)
+            ways.append((self._value(value), self._e.block))
+            self._e.branch(after)
+        return self._joined(after, I64, ways)
 
     def _static(self, node: ast.expr) -> Any:
         """What an expression is whose value is known now."""
@@ -292,12 +320,6 @@ class _Translation:
 
     def _apply(self, function: Callable[..., int], given: Sequence[ast.expr]) -> ir.Value:
         """A call of a function that is known."""
-        if function in (min, max):
-            a, b = map(self._value, given)
-            return self._e.select(self._e.icmp_signed("<" if function is min else ">", a, b), a, b)
-        if function is abs:
-            (value,) = map(self._value, given)
-            return self._e.select(self._test_negative(value), self._e.neg(value), value)
         callee = self._operations.get(function, function)
         if isinstance(callee, Emitted):
             return callee.emit(self._e, *map(self._value, given))
@@ -329,10 +351,8 @@ class _Translation:
 
     def _switch(self, key: ir.Value, cases: Collection[int]) -> tuple[list[ir.Block], ir.Block]:
         """A block for each case, and one for all other numbers."""
-        blocks, other = (
-            [self._e.append_basic_block("case") for _ in cases],
-            self._e.append_basic_block("other"),
-        )
+        blocks = [self._e.append_basic_block("case") for _ in cases]
+        other = self._e.append_basic_block("other")
         switch = self._e.switch(key, other)
         for case, block in zip(cases, blocks, strict=True):
             switch.add_case(ir.Constant(I64, int(case)), block)
@@ -376,6 +396,3 @@ class _Translation:
         if isinstance(node, ast.Name) and node.id in self._arrays:
             return self._arrays[node.id]
         return self._e.inttoptr(self._value(node), PTR)
-
-    def _test_negative(self, value: ir.Value) -> ir.Value:
-        return self._e.icmp_signed("<", value, ir.Constant(I64, 0))

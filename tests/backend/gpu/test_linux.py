@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import struct
 from pathlib import Path
@@ -13,7 +14,8 @@ from cuda_tools import ANONYMOUS, PAGE, READ, WRITE, Away, Op, mapping, result, 
 from kvrm import Stop
 from kvrm.backend.gpu import device_process, kernel
 from kvrm.backend.gpu.ptx import compile_ptx
-from kvrm.linux.resident import calls, start
+from kvrm.linux.resident import start
+from kvrm.linux.resident.calls import CALLS
 from kvrm.linux.syscall_table import TABLE
 from ptx_tools import assemble
 
@@ -282,11 +284,14 @@ def test_no_room_for_output(calls: Path, away: Away, monkeypatch: pytest.MonkeyP
     assert away == [(2, "write"), (3, "write")]
 
 
-def test_no_room_in_the_log(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start, "RECORDS", 2)
-    monkeypatch.setattr(device_process, "RECORDS", 2)
-    same(calls, stdin=[script([mapping(PAGE)] * n) for n in range(5)])
-    assert away == [(3, "mmap"), (4, "mmap")]
+def test_no_room_for_areas(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours that are alike are one."""
+    monkeypatch.setattr(start, "MOST_AREAS", 6)
+    same(calls, stdin=[script([mapping(PAGE)] * 20)])
+    assert not away
+    unlike = [mapping(PAGE, READ), mapping(PAGE), mapping(PAGE, READ), mapping(PAGE), mapping(PAGE, READ)]
+    same(calls, stdin=[script(unlike[:n]) for n in range(6)])
+    assert away == [(4, "mmap"), (5, "mmap")]
 
 
 def random_ops(rng: random.Random) -> list[Op]:
@@ -335,9 +340,11 @@ def test_reset_with_other_input(calls: Path, away: Away) -> None:
     assert not away
 
 
-def test_the_table_says_which_are_resident() -> None:
-    ends = {number for number, row in TABLE.items() if row.name in ("exit", "exit_group")}
-    assert {number for number, row in TABLE.items() if row.resident} == calls.CALLS.keys() | ends
+def test_staged_calls_take_what_those_in_python_do() -> None:
+    resident = [row for row in TABLE.values() if row.resident]
+    assert len(resident) == 46
+    for row in resident:
+        assert len(inspect.signature(CALLS[row.name]).parameters) == 1 + len(row.kinds), row.name
 
 
 def test_assembles(ptxas: str, tmp_path: Path) -> None:

@@ -5,26 +5,20 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-from llvmlite import ir
-
 from kvrm.backend.cpu import loop, space
-from kvrm.backend.cpu.linux import HostLane
+from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.table import NOT_AN_END
-from kvrm.linux.resident import calls
 from kvrm.staging import native
-from kvrm.staging.emitter import PTR, Emitter
-from kvrm.staging.operations import HOST, Emitted
-from kvrm.staging.translation import define
+from kvrm.staging.kernel import module_text
 
 
 class LaneLoop:
     """The compiled functions, which take the address of a table. Use `lane_loop()`."""
 
     def __init__(self) -> None:
-        self._loader = native.load_kept("lanes", module_text)
+        self._loader = native.load_kept("lanes", loop_text)
         words = ctypes.c_int64
         table = ctypes.c_void_p
         self.run = ctypes.CFUNCTYPE(words, table)(self._loader.address("run_lanes"))
@@ -34,20 +28,10 @@ class LaneLoop:
         )
 
 
-def module_text() -> str:
+def loop_text() -> str:
     """LLVM text of the loop with its system calls."""
-    module = ir.Module(name="lanes")
-    emitted = calls.resident(module, HostLane)
-    operations = {**HOST, loop.resident: Emitted(partial(call, emitted))}
-    for function in (space.reset, loop.store_results, loop.run_lanes):
-        define(module, function, operations)
-    return str(module)
-
-
-def call(function: ir.Function, e: Emitter, *arguments: ir.Value) -> ir.Value:
-    """A call of a function whose parameters are words and pointers, with words."""
-    pairs = zip(arguments, function.args, strict=True)
-    return e.call(function, [e.inttoptr(a, PTR) if p.type is PTR else a for a, p in pairs])
+    kernels = (space.reset, loop.store_results, loop.run_lanes)
+    return module_text("lanes", {kernel.__name__: kernel for kernel in kernels}, OPERATIONS)
 
 
 @functools.cache

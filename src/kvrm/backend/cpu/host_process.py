@@ -11,8 +11,8 @@ import numpy as np
 
 from kvrm.backend.cpu.table import Field, Table
 from kvrm.linux.process import Process
-from kvrm.linux.resident.layout import LANE_WORDS, RECORD, Fixed, Word
-from kvrm.linux.resident.start import RECORDS, End, Start
+from kvrm.linux.resident.layout import ACTIONS_BYTES, AREA_BYTES, LANE_WORDS, Fixed, Word
+from kvrm.linux.resident.start import End, Start
 from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import STREAMS, Words
 from kvrm.machine.lanes_job import Job
@@ -72,11 +72,13 @@ class HostProcess:
         store = HostStore()
         self._start = start = Start(store, origin, memory, snapshot)
         self.files = start.files
-        self._log = store.allocate(RECORDS * RECORD)
+        self._areas = store.allocate(start.areas_bytes)
+        self._actions = store.allocate(ACTIONS_BYTES)
         self._input = store.upload(start.input)
         self._outputs = [store.allocate(BUFFER) for _ in STREAMS]
         self._block = start.block
-        self._block[Fixed.ZEROS], self._block[Fixed.LOG] = ZERO_PAGE, self._log.address
+        self._block[Fixed.ZEROS] = ZERO_PAGE
+        self._block[Fixed.AREAS], self._block[Fixed.OWN_ACTIONS] = self._areas.address, self._actions.address
         self._block[Fixed.OUTPUT_BYTES] = OUTPUT_MOST
         first = np.zeros(LANE_WORDS, np.uint64)
         for word, value in start.words.items():
@@ -119,15 +121,17 @@ class HostProcess:
                     texts[lane] = before + whole[end - size : end]
         self._rewind()
 
-    def leave(self, lane: int, pc: int) -> tuple[Snapshot, bytes | None, bool]:
+    def leave(self, lane: int) -> tuple[Snapshot, bytes | None, bool]:
         """What a `LaneProcess` needs to go on with the present lane; memory is mapped as the lane has it."""
         words, job = self._words, self._job
-        texts = [
-            HOST[(at := int(self._block[Fixed.OUTPUTS + i])) : at + int(words[Word.STDOUT + i])].tobytes()
-            for i in range(len(STREAMS))
-        ]
-        log = HOST[self._log.address : self._log.address + RECORD * int(words[Word.LOGGED])].tobytes()
+        sizes = {
+            Fixed.AREAS: AREA_BYTES * int(words[Word.AREAS]),
+            Fixed.OWN_ACTIONS: ACTIONS_BYTES if words[Word.OWN_ACTIONS] else 0,
+            **{Fixed.OUTPUTS + i: int(words[Word.STDOUT + i]) for i in range(len(STREAMS))},
+        }
+        parts = [HOST[(at := int(self._block[where])) : at + size].tobytes() for where, size in sizes.items()]
         begun, stdin = self._input.address, None
         if job.stdin is not None:
             begun, stdin = int(job.stdin.starts[lane]) + job.stdin.data.ctypes.data, job.stdin[lane]
-        return self._start.replay(End(words.copy(), log, texts[0], texts[1], begun, stdin, None), pc)
+        areas, actions, stdout, stderr = parts
+        return self._start.leave(End(words.copy(), areas, actions, stdout, stderr, begun, stdin, None))

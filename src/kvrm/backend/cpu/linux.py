@@ -1,75 +1,63 @@
-"""What staged system calls (`kvrm.linux.resident`) need to know of a lane on the host."""
+"""The present lane of a table (`kvrm.backend.cpu.table`), as staged system calls see it, and their code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from llvmlite import ir
-
-from kvrm.backend.cpu import space
+from kvrm.backend.cpu import loop, space
 from kvrm.backend.cpu.table import Field
-from kvrm.staging.emitter import I64, PTR, Emitter
-from kvrm.staging.translation import define
+from kvrm.linux.resident.dispatch import resident
+from kvrm.linux.resident.lane_view import Lane
+from kvrm.machine import state as layout
+from kvrm.staging.host import load, store
+from kvrm.staging.kernel import Array
+from kvrm.staging.operations import HOST, Operations, standing_for
 
 
-class HostLane:
-    """The present lane of a table, whose address calls have as their third argument."""
+def x(t: Array, number: int) -> int:
+    """A general register."""
+    return load(t[Field.STATE] + 8 * number)
 
-    def __init__(self, e: Emitter, fn: ir.Function) -> None:
-        self._e, self._module = e, fn.module
-        self._table = e.inttoptr(fn.args[2], PTR)
-        self._words = e.load_at(self._table, 8 * Field.WORDS, PTR)
-        self.process = e.load_at(self._table, 8 * Field.PROCESS, PTR)
 
-    def own(self, word: ir.Value) -> ir.Value:
-        """Where one of the lane's own words is."""
-        return self._e.at(self._words, self._e.shl(word, ir.Constant(I64, 3)))
+def put_x(t: Array, number: int, value: int) -> int:
+    """Set a general register."""
+    return store(t[Field.STATE] + 8 * number, value)
 
-    def pointer(self, address: ir.Value) -> ir.Value:
-        """A host address as a pointer."""
-        return self._e.inttoptr(address, PTR)
 
-    def part(self, base: ir.Value, size: ir.Value, at: ir.Value) -> ir.Value:
-        """A byte of a buffer: the worker's, for its lanes run one after another."""
-        return self.pointer(self._e.add(base, at))
+def end(t: Array, code: int) -> int:
+    """Note the exit code."""
+    return store(t[Field.STATE] + layout.ADDRESS, code)
 
-    def local(self, words: int) -> ir.Value:
-        """Words on the host's stack."""
-        found = self._e.alloca(ir.ArrayType(I64, words))
-        found.type, found.align = PTR, 16
-        return found
 
-    def read(self, address: ir.Value, size: ir.Value, to: ir.Value) -> ir.Value:
-        """Copy from the guest; whether that was refused."""
-        return self._refused(space.read_guest, address, size, self._e.ptrtoint(to, I64))
+def retired(t: Array) -> int:
+    """Instructions that the lane has retired."""
+    return load(t[Field.STATE] + layout.HORIZON) - load(t[Field.STATE] + layout.REMAINING)
 
-    def write(self, address: ir.Value, size: ir.Value, source: ir.Value) -> ir.Value:
-        """Copy to the guest; whether that was refused."""
-        return self._refused(space.write_guest, address, size, self._e.ptrtoint(source, I64))
 
-    def _refused(self, function: Callable[..., int], *arguments: ir.Value) -> ir.Value:
-        return self._e.icmp_unsigned("!=", self._call(function, *arguments), ir.Constant(I64, 0))
+def word(t: Array, index: int) -> int:
+    """One of the lane's own words."""
+    return load(t[Field.WORDS] + 8 * index)
 
-    def examine(self, start: ir.Value, end: ir.Value) -> ir.Value:
-        """What the pages of a range are."""
-        return self._call(space.examine, start, end)
 
-    def change(self, start: ir.Value, end: ir.Value, become: ir.Value) -> None:
-        """Set what the pages of a range are."""
-        self._call(space.change, start, end, become)
+def put(t: Array, index: int, value: int) -> int:
+    """Set one of them."""
+    return store(t[Field.WORDS] + 8 * index, value)
 
-    def show(
-        self,
-        start: ir.Value,
-        end: ir.Value,
-        become: ir.Value,
-        content: ir.Value,
-        size: ir.Value,
-        rest: ir.Value,
-    ) -> ir.Value:
-        """Map pages, which is always done."""
-        done = self._call(space.show, start, end, become, content, size, rest)
-        return self._e.icmp_unsigned("!=", done, ir.Constant(I64, 0))
 
-    def _call(self, function: Callable[..., int], *arguments: ir.Value) -> ir.Value:
-        return self._e.call(define(self._module, function), [self._table, *arguments])
+def process(t: Array) -> int:
+    """The address of the words that are the same for all lanes."""
+    return t[Field.PROCESS]  # type: ignore[no-any-return]
+
+
+def part(t: Array, base: int, size: int, at: int) -> int:
+    """A byte of a buffer: the worker's, for its lanes run one after another."""
+    return base + at
+
+
+OPERATIONS: Operations = {
+    **HOST,
+    loop.resident: resident,
+    **standing_for(Lane, x, put_x, end, retired, word, put, process, part),
+    Lane.read: space.read_guest,
+    Lane.write: space.write_guest,
+    **standing_for(Lane, space.examine, space.change, space.show),
+}
+"""What stands for operations in the loop of lanes on the host."""

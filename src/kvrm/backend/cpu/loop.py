@@ -30,8 +30,7 @@ from kvrm.engine.interpreter.slots import (
     SLOT_PER_PC,
     Reason,
 )
-from kvrm.linux.resident.call import ASKED, EXIT, LEAVE
-from kvrm.linux.resident.layout import Fixed, Word
+from kvrm.linux.resident.layout import ASKED, EXIT, LEAVE, Fixed, Word
 from kvrm.machine import state as layout
 from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.memory import PAGE, X_BIT, AccessKind
@@ -50,8 +49,8 @@ OUT_WORD: Final = 8 * Fixed.OUTPUTS
 ERR_WORD: Final = 8 * (Fixed.OUTPUTS + 1)
 
 
-def resident(state: int, registers: int, table: Array, retired: int) -> int:
-    """Do the system call that the registers ask for: `kvrm.linux.resident.call` emits this function."""
+def resident(t: Array) -> int:
+    """Do the system call that the registers ask for: `kvrm.linux.resident.dispatch` has this function."""
     raise NotImplementedError
 
 
@@ -221,8 +220,7 @@ def end_by(t: Array, reason: int) -> int:
 def call(t: Array) -> int:
     """Do the system call that the lane has arrived at: GO_ON, EXIT's code, or RETURN less a verdict."""
     state = t[Field.STATE]
-    retired = load(state + layout.HORIZON) - load(state + layout.REMAINING)
-    done = resident(state, state, t, retired)
+    done = resident(t)
     if done == ASKED:
         return RETURN - Verdict.ASKED
     t[Field.PHASE] = Phase.RUN

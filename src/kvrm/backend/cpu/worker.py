@@ -256,10 +256,10 @@ class Worker:
         assert self._space is not None
         table, memory, start = self._table, self._memory, self._job.snapshot.retired
         self._reported = max(self._reported, start + table[Field.REPORTED])
-        pages, pc = self._space.owned(), self._state.get(layout.PC)
+        pages = self._space.owned()
         self._loop.reset(table.address)
         if self._process is not None:
-            self._lane.process.begin(*self._process.leave(lane, pc))
+            self._lane.process.begin(*self._process.leave(lane))
         for index, data in pages.items():
             memory.poke(index * PAGE, data)
         self._put(lane, self._run_to(start + self._budget, resumed=True))

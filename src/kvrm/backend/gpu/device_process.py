@@ -13,8 +13,8 @@ from kvrm.backend.gpu.group_memory import CHUNK
 from kvrm.backend.protocols import Buffer, Driver
 from kvrm.linux.loader import STACK_TOP
 from kvrm.linux.process import Process
-from kvrm.linux.resident.layout import RECORD, Fixed, Word
-from kvrm.linux.resident.start import RECORDS, End, Start, lowest_mapping
+from kvrm.linux.resident.layout import ACTIONS_BYTES, AREA_BYTES, Fixed, Word
+from kvrm.linux.resident.start import End, Start, lowest_mapping
 from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job
@@ -50,16 +50,19 @@ class DeviceProcess:
         room = int(gpu.free_bytes * OUTPUT_PART / 2 / lanes) & -8
         self._room = max(OUTPUT_LEAST, min(room, OUTPUT_MOST))
         self._outputs = [gpu.allocate(self._room * lanes) for _ in range(2)]
-        self._log = gpu.allocate(RECORDS * RECORD * lanes)
+        self._areas = gpu.allocate(start.areas_bytes * lanes)
+        self._actions = gpu.allocate(ACTIONS_BYTES * lanes)
         block = start.block
-        block[Fixed.ZEROS], block[Fixed.LOG], block[Fixed.OUTPUT_BYTES] = zeros, self._log.address, self._room
+        block[Fixed.ZEROS], block[Fixed.OUTPUT_BYTES] = zeros, self._room
+        block[Fixed.AREAS], block[Fixed.OWN_ACTIONS] = self._areas.address, self._actions.address
         block[Fixed.OUTPUTS : Fixed.OUTPUTS + 2] = [buffer.address for buffer in self._outputs]
         self.block = gpu.upload(block)
 
     @property
     def size(self) -> int:
-        """Bytes of device memory: outputs, logs, inputs and files."""
-        return sum(buffer.size for buffer in (*self._outputs, self._log, self._input)) + self.files.size
+        """Bytes of device memory: outputs, areas, actions, inputs and files."""
+        buffers = (*self._outputs, self._areas, self._actions, self._input)
+        return sum(buffer.size for buffer in buffers) + self.files.size
 
     def inputs(self, job: Job, lanes: int) -> Iterator[tuple[Word, Words]]:
         """The words that tell each lane where its input is."""
@@ -98,24 +101,32 @@ class DeviceProcess:
         return self._rows(self._outputs[stream], self._room)
 
     def parts(self, get: Callable[[int], Words]) -> list[tuple[Words, Words]]:
-        """Device addresses and bytes of what each lane has there: its log, both outputs, its input.
+        """Device addresses and bytes of what each lane has there, in the order of a `Leaver`'s fields.
 
         `get` gives the word at an offset of every lane's state. Inputs in the host's memory have no bytes.
         """
-        outputs = ((self.outputs_at(stream), get(8 * (LINUX + Word.STDOUT + stream))) for stream in range(2))
-        log = self._rows(self._log, RECORDS * RECORD), get(8 * (LINUX + Word.LOGGED)) * np.uint64(RECORD)
+
+        def word(number: int) -> Words:
+            return get(8 * (LINUX + number))
+
+        areas = self._rows(self._areas, self._start.areas_bytes), word(Word.AREAS) * np.uint64(AREA_BYTES)
+        set_some = np.where(word(Word.OWN_ACTIONS), np.uint64(ACTIONS_BYTES), np.uint64(0))
+        actions = self._rows(self._actions, ACTIONS_BYTES), set_some
+        outputs = ((self.outputs_at(stream), word(Word.STDOUT + stream)) for stream in range(2))
         given = self._lengths if self._given_there else np.zeros_like(self._lengths)
-        return [log, *outputs, (self._starts, given)]
+        return [areas, actions, *outputs, (self._starts, given)]
 
     def _rows(self, buffer: Buffer, size: int) -> Words:
         """Where each lane's part of a buffer begins."""
         return np.uint64(buffer.address) + np.uint64(size) * np.arange(len(self._starts), dtype=np.uint64)
 
-    def replay(self, job: Job, left: Leaver, pc: int) -> tuple[Snapshot, bytes | None, bool]:
-        """As `Start.replay`."""
+    def leave(self, job: Job, left: Leaver) -> tuple[Snapshot, bytes | None, bool]:
+        """As `Start.leave`."""
         stdin = None
         if job.stdin is not None:
             stdin = left.stdin if job.stdin.on_device else job.stdin[left.lane]
         args = None if job.args is None else job.args[left.lane]
         begun, words = int(self._starts[left.lane]), left.words[LINUX:]
-        return self._start.replay(End(words, left.log, left.stdout, left.stderr, begun, stdin, args), pc)
+        return self._start.leave(
+            End(words, left.areas, left.actions, left.stdout, left.stderr, begun, stdin, args)
+        )

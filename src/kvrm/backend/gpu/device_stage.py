@@ -7,17 +7,20 @@ from contextlib import nullcontext
 from llvmlite import ir
 
 from kvrm.backend.gpu import far, group_memory
-from kvrm.backend.gpu.device_abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, pointer
-from kvrm.backend.gpu.linux import resident
+from kvrm.backend.gpu.device_abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, Param, pointer
+from kvrm.backend.gpu.linux import OPERATIONS, Here
 from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES, prefetch
+from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
 from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
-from kvrm.linux.resident.call import ASKED, DONE, EXIT
+from kvrm.linux.resident.dispatch import resident
+from kvrm.linux.resident.layout import ASKED, DONE, EXIT
 from kvrm.machine import state as layout
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
+from kvrm.staging.translation import define
 from kvrm.values import Bits, StagingError
 
 
@@ -91,9 +94,7 @@ class DeviceStage(HandlerStage):
         f.fn.attributes.add("noinline")
         left = e.sub(f.budget, ir.Constant(I64, 1))
         retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)
-        verdict = e.call(
-            resident(f.fn.module), [f.state, e.addrspacecast(f.registers, PTR), f.parameters(), retired]
-        )
+        verdict = e.call(self._resident(), [self._lane(retired)])
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
             f.advance(e.at(f.ip, SLOT))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
@@ -102,6 +103,33 @@ class DeviceStage(HandlerStage):
             f.leave(NO_ANSWER, f.ip, f.budget)
         with e.if_then(group_memory.pool_is_used_up(e, pointer(e, f.parameters()))):
             f.leave(NO_PAGE, f.ip, f.budget)
+
+    def _resident(self) -> ir.Function:
+        fn = define(self._f.fn.module, resident, OPERATIONS)
+        fn.linkage = "internal"
+        return fn
+
+    def _lane(self, retired: ir.Value) -> ir.Value:
+        """The words that system calls know the lane by (`Here`)."""
+        f, e = self._f, self._f.e
+        with e.goto_entry_block():
+            words = e.words(len(Here))
+        thread = Thread(e, f.parameters())
+        registers = e.addrspacecast(f.registers, PTR)
+        known = {
+            Here.STATE: e.ptrtoint(f.state, I64),
+            Here.REGISTERS: e.ptrtoint(registers, I64),
+            Here.PARAMS: f.parameters(),
+            Here.RETIRED: retired,
+            Here.PROCESS: e.load_at(thread.params, 8 * Param.PROCESS, I64),
+            Here.WORDS: thread.state,
+            Here.NUMBER: thread.number,
+            Here.TABLE: thread.table,
+            Here.LANE: thread.lane,
+        }
+        for word, value in known.items():
+            e.store_at(value, words, 8 * word)
+        return words
 
     def _loaded(self, node: StaticNode) -> ir.Value:
         """From the slot's words, which the loop has loaded; aligned, so that none is in two of them."""

@@ -22,14 +22,15 @@ from kvrm.machine.lanes_inputs import Words
 class Leaver:
     """A lane as it leaves: all its words, and the pages that it has its own copy of, by their numbers.
 
-    Of a program, `log` are the records of its calls, `stdout` and `stderr` what it wrote since lanes began,
-    and `stdin` what it was given, if that is in device memory.
+    Of a program, `areas` and `actions` are what it has mapped and set for signals, `stdout` and `stderr`
+    what it wrote since lanes began, and `stdin` what it was given, if that is in device memory.
     """
 
     lane: int
     words: Words
     pages: dict[int, bytes]
-    log: bytes = b""
+    areas: bytes = b""
+    actions: bytes = b""
     stdout: bytes = b""
     stderr: bytes = b""
     stdin: bytes = b""

@@ -1,90 +1,107 @@
-"""What staged system calls (`kvrm.linux.resident`) need to know of a lane on the device."""
+"""A lane on the device as staged system calls see it: by the words that its thread gives them (`Here`)."""
 
 from __future__ import annotations
 
-from llvmlite import ir
+from enum import IntEnum, auto
 
 from kvrm.backend.gpu import ranges
-from kvrm.backend.gpu.device_abi import LINUX, PAGES_LEFT, Param, pointer
-from kvrm.backend.gpu.group_memory import local_words, slow_function
-from kvrm.backend.gpu.thread import Thread
-from kvrm.linux.resident import calls
-from kvrm.staging.emitter import I64, Emitter
+from kvrm.backend.gpu.device_abi import GROUP, LINUX, PAGES_LEFT
+from kvrm.backend.gpu.group_memory import slow_function
+from kvrm.linux.resident.lane_view import Lane
+from kvrm.machine import state as layout
+from kvrm.staging.host import load, store
+from kvrm.staging.kernel import Array
+from kvrm.staging.operations import MEMORY, Operations, called, standing_for
+
+read_slow = called(lambda module: slow_function(module, "read_slow"))
+write_slow = called(lambda module: slow_function(module, "write_slow"))
+examine_pages, change_pages, show_pages = map(called, (ranges.examine, ranges.change, ranges.show))
 
 
-def resident(module: ir.Module) -> ir.Function:
-    """The module's function `resident`, whose third argument is the address of the parameters."""
-    made = "resident" in module.globals
-    fn = calls.resident(module, DeviceLane)
-    if not made:
-        fn.attributes.add("noinline")  # large and rare: in the loop it would cost all handlers registers
-    return fn
+class Here(IntEnum):
+    """What a thread knows of its lane."""
+
+    STATE = 0  # where the lane's state is while it runs
+    REGISTERS = auto()  # where its general registers are
+    PARAMS = auto()
+    RETIRED = auto()  # instructions
+    PROCESS = auto()  # what Param.PROCESS is
+    WORDS = auto()  # where the first of its words is among those of its group
+    NUMBER = auto()  # of the lane
+    TABLE = auto()  # the group's page table
+    LANE = auto()  # the number in the group
 
 
-class DeviceLane:
-    """The lane of a thread (`kvrm.linux.resident.call.Lane`)."""
+def x(t: Array, number: int) -> int:
+    """A general register."""
+    return load(t[Here.REGISTERS] + 8 * number)
 
-    def __init__(self, e: Emitter, fn: ir.Function) -> None:
-        self._e, self._module = e, fn.module
-        self._state, _, self._params, _ = fn.args
-        self._thread = Thread(e, self._params)
-        self.process = pointer(e, e.load_at(self._thread.params, 8 * Param.PROCESS, I64))
 
-    def own(self, word: ir.Value) -> ir.Value:
-        """Where one of the lane's own words is: those of a group lie side by side."""
-        e = self._e
-        offset = e.mul(e.add(word, ir.Constant(I64, LINUX)), ir.Constant(I64, 256))
-        return e.at(pointer(e, self._thread.state), offset)
+def put_x(t: Array, number: int, value: int) -> int:
+    """Set a general register."""
+    return store(t[Here.REGISTERS] + 8 * number, value)
 
-    def pointer(self, address: ir.Value) -> ir.Value:
-        """An address of device memory as a pointer."""
-        return pointer(self._e, address)
 
-    def part(self, base: ir.Value, size: ir.Value, at: ir.Value) -> ir.Value:
-        """A byte of the lane's part of a buffer."""
-        e = self._e
-        return pointer(e, e.add(base, e.add(e.mul(self._thread.number, size), at)))
+def end(t: Array, code: int) -> int:
+    """Note the exit code."""
+    return store(t[Here.STATE] + layout.ADDRESS, code)
 
-    def local(self, words: int) -> ir.Value:
-        """Words of the thread's own."""
-        return local_words(self._e, words)
 
-    def read(self, address: ir.Value, size: ir.Value, to: ir.Value) -> ir.Value:
-        """Copy from the guest; whether that was refused."""
-        return self._copy("read_slow", address, size, to)
+def retired(t: Array) -> int:
+    """Instructions that the lane has retired."""
+    return t[Here.RETIRED]  # type: ignore[no-any-return]
 
-    def write(self, address: ir.Value, size: ir.Value, source: ir.Value) -> ir.Value:
-        """Copy to the guest; whether that was refused."""
-        return self._copy("write_slow", address, size, source)
 
-    def _copy(self, name: str, address: ir.Value, size: ir.Value, data: ir.Value) -> ir.Value:
-        e, t = self._e, self._thread
-        arguments = [self._state, self._params, t.table, t.lane, address, size, data]
-        status = e.call(slow_function(self._module, name), arguments)
-        return e.icmp_unsigned("!=", status, ir.Constant(I64, 0))
+def word(t: Array, index: int) -> int:
+    """One of the lane's own words: those of a group lie side by side."""
+    return load(t[Here.WORDS] + 8 * GROUP * (LINUX + index))
 
-    def examine(self, start: ir.Value, end: ir.Value) -> ir.Value:
-        """What the pages of a range are."""
-        return self._e.call(ranges.examine(self._module), [self._params, start, end])
 
-    def change(self, start: ir.Value, end: ir.Value, become: ir.Value) -> None:
-        """Set what the pages of a range are."""
-        arguments = [self._params, start, end, become, self._pages_left]
-        self._e.call(ranges.change(self._module), arguments)
+def put(t: Array, index: int, value: int) -> int:
+    """Set one of them."""
+    return store(t[Here.WORDS] + 8 * GROUP * (LINUX + index), value)
 
-    def show(
-        self,
-        start: ir.Value,
-        end: ir.Value,
-        become: ir.Value,
-        content: ir.Value,
-        size: ir.Value,
-        rest: ir.Value,
-    ) -> ir.Value:
-        """Map pages; false if one of them shows something else to another lane."""
-        arguments = [self._params, start, end, become, self._pages_left, content, size, rest]
-        return self._e.call(ranges.show(self._module), arguments)
 
-    @property
-    def _pages_left(self) -> ir.Value:
-        return self._e.at(self._state, PAGES_LEFT)
+def process(t: Array) -> int:
+    """The address of the words that are the same for all lanes."""
+    return t[Here.PROCESS]  # type: ignore[no-any-return]
+
+
+def part(t: Array, base: int, size: int, at: int) -> int:
+    """A byte of the lane's part of a buffer."""
+    return base + t[Here.NUMBER] * size + at  # type: ignore[no-any-return]
+
+
+def read(t: Array, address: int, size: int, to: int) -> int:
+    """Copy from the guest."""
+    return read_slow(t[Here.STATE], t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], address, size, to)
+
+
+def write(t: Array, address: int, size: int, source: int) -> int:
+    """Copy to the guest."""
+    return write_slow(t[Here.STATE], t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], address, size, source)
+
+
+def examine(t: Array, start: int, end: int) -> int:
+    """What the pages of a range are."""
+    return examine_pages(t[Here.PARAMS], start, end)
+
+
+def change(t: Array, start: int, end: int, become: int) -> int:
+    """Set what the pages of a range are."""
+    return change_pages(t[Here.PARAMS], start, end, become, t[Here.STATE] + PAGES_LEFT)
+
+
+def show(t: Array, start: int, end: int, become: int, content: int, size: int, rest: int) -> int:
+    """Map pages; 0 if one of them shows something else to another lane."""
+    left = t[Here.STATE] + PAGES_LEFT
+    return show_pages(t[Here.PARAMS], start, end, become, left, content, size, rest)
+
+
+OPERATIONS: Operations = {
+    **MEMORY,
+    **standing_for(
+        Lane, x, put_x, end, retired, word, put, process, part, read, write, examine, change, show
+    ),
+}
+"""What stands for operations in the system calls of a kernel."""

@@ -325,7 +325,7 @@ class CudaLanes(Lanes):
         """Make of a lane what a worker on the CPU can go on with."""
         out, memory, lane = job.outputs, self._memory, left.lane
         pc, retired = int(out.pc[lane]), int(out.retired[lane]) + job.snapshot.retired
-        process = None if self._process is None else self._process.replay(job, left, pc)
+        process = None if self._process is None else self._process.leave(job, left)
         for page, data in left.pages.items():
             memory.poke(page * PAGE, data)
         changes = memory.take_changes()

@@ -21,7 +21,7 @@ from kvrm.memory import PAGE, Mark, Prot, Region, untagged
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_NOTED: Final = {
+NOTED: Final = {
     abi.MADV_NORMAL: (Mark.NONE, Mark.SEQUENTIAL | Mark.RANDOM),
     abi.MADV_RANDOM: (Mark.RANDOM, Mark.SEQUENTIAL),
     abi.MADV_SEQUENTIAL: (Mark.SEQUENTIAL, Mark.RANDOM),
@@ -38,7 +38,7 @@ _NOTED: Final = {
     abi.MADV_KEEPONFORK: (Mark.NONE, Mark.WIPEONFORK),
 }
 """Advice that only changes the marks of mappings: which it adds and removes."""
-HARMLESS: Final = frozenset(_NOTED) - {abi.MADV_WIPEONFORK}
+HARMLESS: Final = frozenset(NOTED) - {abi.MADV_WIPEONFORK}
 """Advice that every mapping takes."""
 _OTHER: Final = frozenset(
     {
@@ -62,7 +62,7 @@ _NOT_LOCKED: Final = _OTHER - {
 
 def madvise(process: Process, address: int, length: int, advice: int) -> int:
     """Drop or remove pages, or note advice, which makes no difference to a program."""
-    if advice not in _NOTED and advice not in _OTHER:
+    if advice not in NOTED and advice not in _OTHER:
         raise Failure(Errno.EINVAL)
     start, end = page_range(address, length)
     regions = parts(process, start, end)
@@ -101,8 +101,8 @@ def _advise(process: Process, region: Region, advice: int) -> None:
                 raise Failure(Errno.EINVAL)
             if region.limit < region.end:
                 raise Failure(Errno.EFAULT)
-        case _ if advice in _NOTED:
-            memory.mark(region.start, size, *_NOTED[advice])
+        case _ if advice in NOTED:
+            memory.mark(region.start, size, *NOTED[advice])
 
 
 def _remove(process: Process, region: Region) -> None:

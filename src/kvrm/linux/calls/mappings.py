@@ -34,8 +34,8 @@ from kvrm.memory import PAGE, Image, Mark, Prot, Region, untagged
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_HEAP: Final = "[heap]"
-_SHARED_MEMORY: Final = "/dev/zero (deleted)"
+HEAP: Final = "[heap]"
+SHARED_MEMORY: Final = "/dev/zero (deleted)"
 _LARGEST_FILE: Final = (1 << 63) - 1
 _OTHER_FLAGS: Final = ~(abi.LEGACY_MAP_FLAGS | abi.MAP_TYPE)
 
@@ -65,7 +65,7 @@ def _grow_heap(process: Process, start: int, end: int) -> None:
         require_lockable(process, end - start)
     require_room(process, end - start, prot, marks)
     require_few(process)
-    process.memory.map(start, end - start, prot, name=_HEAP, marks=marks)
+    process.memory.map(start, end - start, prot, name=HEAP, marks=marks)
 
 
 def mmap(process: Process, address: int, length: int, prot: int, flags: int, fd: int, offset: int) -> int:
@@ -92,7 +92,7 @@ def mmap(process: Process, address: int, length: int, prot: int, flags: int, fd:
     image = None
     if file is not None and not isinstance(file, DeviceFile):
         image = show_file(process, Mapped(file, offset, size, not file.writable or _is_sealed(file)))
-    name = image.name if image else _SHARED_MEMORY if marks & Mark.SHARED else ""
+    name = image.name if image else SHARED_MEMORY if marks & Mark.SHARED else ""
     process.memory.map(start, size, allowed, image, name=name, marks=marks)
     return start
 

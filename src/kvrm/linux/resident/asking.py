@@ -7,74 +7,71 @@ table (`kvrm.linux.resident.known`), and does its call again.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from kvrm.linux import abi
-from kvrm.linux.resident.call import NOT_HERE, UNANSWERED, Call, const
+from kvrm.linux.resident.lane_view import Lane, fixed
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
     ANSWERS,
+    ASKED,
+    LEAVE,
     NAME_WORDS,
     QUESTION_WORDS,
     QUESTIONS,
     Answer,
     Fixed,
 )
-from kvrm.staging.emitter import I8, I64, PTR, Emitter
+from kvrm.staging.host import add, address, apart, load, load_byte, local, store
+
+SLASH = ord("/")
 
 
-def answer_to(c: Call, ask: ir.Value, directory: ir.Value, path: ir.Value) -> ir.Value:
-    """The number of the answer to a question about a path; the call fails if that says so."""
-    e, question = c.e, c.local(QUESTION_WORDS)
-    with e.repeat(QUESTION_WORDS) as i:
-        e.store(const(0), e.at(question, e.shl(i, const(3))))
-    e.store(ask, question)
-    name = e.at(question, 8)
-    c.read_string(path, name, 8 * NAME_WORDS)
-    absolute = e.icmp_unsigned("==", e.load(name, typ=I8), ir.Constant(I8, ord("/")))
-    c.refuse_unless(e.or_(absolute, c.equal(directory, abi.AT_FDCWD)))
-    table, asked = (c.lane.pointer(c.fixed(word)) for word in (Fixed.FILES, Fixed.ASKED))
-    number = e.call(_known(c.fn.module), [table, asked, question, c.local(2)])
-    c.ret_if(e.not_(c.below(number, ANSWERS)), number)
-    result = e.load_at(c.answer(number), 8 * Answer.RESULT, I64)
-    c.ret_if(e.not_(c.equal(result, 0)), result)
-    return number
+def answer(lane: Lane, number: int) -> int:
+    """The address of an answer of the host (`Answer`)."""
+    return fixed(lane, Fixed.FILES) + 8 * ANSWER_WORDS * number
 
 
-def _known(module: ir.Module) -> ir.Function:
-    """`known(table, asked, question, scratch)`: the number of the answer to a question.
+def answer_to(lane: Lane, ask: int, directory: int, path: int) -> int:
+    """The number of the answer to a question about a path; below 0 what the call returns instead."""
+    question = local(QUESTION_WORDS)
+    for i in range(QUESTION_WORDS):
+        question[i] = 0
+    question[0] = ask
+    name = address(question) + 8
+    length = 0
+    while True:
+        if length == 8 * NAME_WORDS or lane.read(path + length, 1, name + length):
+            return LEAVE
+        if load_byte(name + length) == 0:
+            break
+        length += 1
+    if load_byte(name) != SLASH and directory != abi.AT_FDCWD:
+        return LEAVE
+    if (number := known(fixed(lane, Fixed.FILES), fixed(lane, Fixed.ASKED), address(question))) < 0:
+        return number
+    result = load(answer(lane, number) + 8 * Answer.RESULT)
+    return result if result else number
 
-    Else UNANSWERED once it is asked, or NOT_HERE. Two words of `scratch` are overwritten.
-    """
-    if "known" in module.globals:
-        return module.globals["known"]
-    fn = ir.Function(module, ir.FunctionType(I64, [PTR] * 4), "known")
-    fn.linkage = "internal"
-    fn.attributes.add("noinline")  # several system calls look files up: one copy for all
-    e = Emitter(fn.append_basic_block("entry"))
-    table, asked, question, found = fn.args
-    difference = e.at(found, 8)
-    e.store(const(0), found)
-    last = e.load_at(table, 8 * Answer.QUESTION, I64)
-    with e.repeat(last) as i:
-        number = e.add(i, const(1))
-        other = e.at(table, e.add(e.mul(number, const(8 * ANSWER_WORDS)), const(8 * Answer.QUESTION)))
-        e.store(const(0), difference)
-        with e.repeat(QUESTION_WORDS) as k:
-            at = e.shl(k, const(3))
-            differs = e.xor(e.load_at(question, at, I64), e.load_at(other, at, I64))
-            e.store(e.or_(e.load(difference, typ=I64), differs), difference)
-        with e.if_then(e.icmp_unsigned("==", e.load(difference, typ=I64), const(0))):
-            e.store(number, found)
-    with e.if_then(e.icmp_unsigned("!=", e.load(found, typ=I64), const(0))):
-        e.ret(e.load(found, typ=I64))
-    with e.if_then(e.icmp_unsigned("==", last, const(ANSWERS - 1))):
-        e.ret(const(NOT_HERE))
-    place = e.atomic_rmw("add", asked, const(1), "monotonic")
-    with e.if_then(e.icmp_unsigned("<", place, const(QUESTIONS))):
-        to = e.at(asked, e.add(e.mul(place, const(8 * QUESTION_WORDS)), const(8)))
-        with e.repeat(QUESTION_WORDS) as k:
-            at = e.shl(k, const(3))
-            e.store(e.load_at(question, at, I64), e.at(to, at))
-    e.ret(const(UNANSWERED))
-    return fn
+
+@apart  # several system calls look files up: one copy for all
+def known(table: int, asked: int, question: int) -> int:
+    """The number of the answer to a question; else ASKED once it is asked, or LEAVE."""
+    last = load(table + 8 * Answer.QUESTION)
+    for number in range(1, last + 1):
+        if are_same(question, table + 8 * (ANSWER_WORDS * number + Answer.QUESTION)):
+            return number
+    if last == ANSWERS - 1:
+        return LEAVE
+    place = add(asked, 1)
+    if place < QUESTIONS:
+        to = asked + 8 * (1 + QUESTION_WORDS * place)
+        for i in range(QUESTION_WORDS):
+            store(to + 8 * i, load(question + 8 * i))
+    return ASKED
+
+
+def are_same(question: int, other: int) -> int:
+    """Whether two questions are the same."""
+    for i in range(QUESTION_WORDS):
+        if load(question + 8 * i) != load(other + 8 * i):
+            return 0
+    return 1

@@ -1,27 +1,22 @@
-"""The system calls that are staged: `kvrm.linux.calls` again, for the cases that each takes."""
+"""The staged system calls: what `kvrm.linux.calls` does, in the cases that need no object of Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from llvmlite import ir
+from collections.abc import Callable, Mapping
 
 from kvrm.linux import abi
-from kvrm.linux.clock import CLOCKS, LATEST
+from kvrm.linux.clock import CLOCKS, EPOCH, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
 from kvrm.linux.resident import files, mappings
-from kvrm.linux.resident.call import (
-    NUMBERS,
-    Build,
-    Call,
-    LaneOf,
-    build_resident,
-    const,
-)
+from kvrm.linux.resident.lane_view import U32, Lane, fixed, place
 from kvrm.linux.resident.layout import (
+    ACTION_WORDS,
     ACTIONS,
+    ACTIONS_BYTES,
     CWD,
+    EXIT,
+    LEAVE,
     LIMITS,
     LINK,
     NAME,
@@ -31,259 +26,247 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.linux.signals import UNBLOCKABLE
-from kvrm.staging.emitter import I8, I64
+from kvrm.staging.host import address, below, local, store
 
 UTSNAME_BYTES = 390
+ACTION_BYTES = 8 * ACTION_WORDS
+ROBUST_HEAD = 24
+"""Bytes of `struct robust_list_head`."""
 SLEEP_MOST = 1 << 30
 """Seconds of a sleep."""
+LINK_BYTES = len(LINK) + 1
+FIRST_OF_LINK, LAST_OF_LINK = (int.from_bytes(LINK[i : i + 8], "little") for i in (0, 8))
+KNOWN = [number for number, clock in CLOCKS.items() if not clock.read]
+"""Clocks that need nothing but the lane's time."""
+OF_DAY = [number for number in KNOWN if CLOCKS[number].offset]
+OF_CPU = [number for number in KNOWN if CLOCKS[number].cpu]
 
 
 # -- the process -----------------------------------------------------------------------------------------
-def _number(value: int) -> Build:
-    """A call that always has this result."""
-    return lambda c: c.ret(value)
+def exit(lane: Lane, status: int) -> int:
+    """End the lane."""
+    lane.end(status & 0xFF)
+    return EXIT
 
 
-def _fixed(word: Fixed) -> Build:
-    """A call whose result is the same for all lanes."""
-    return lambda c: c.ret(c.fixed(word))
+def getpid(lane: Lane) -> int:
+    """The process's number, which is its thread's too."""
+    return fixed(lane, Fixed.PID)
 
 
-def _set_robust_list(c: Call) -> None:
-    c.fail_if(c.e.not_(c.equal(c.x(1), 24)), Errno.EINVAL)
-    c.require_room_in_log()
-    c.log(NUMBERS["set_robust_list"], const(0))
-    c.ret(0)
+def getppid(lane: Lane) -> int:
+    """Number 1, the same for all."""
+    return 1
 
 
-def _set_tid_address(c: Call) -> None:
-    c.require_room_in_log()
-    c.log(NUMBERS["set_tid_address"], c.fixed(Fixed.PID))
-    c.ret(c.fixed(Fixed.PID))
+def getuid(lane: Lane) -> int:
+    """The user."""
+    return fixed(lane, Fixed.UID)
 
 
-def _futex(c: Call) -> None:
+def getgid(lane: Lane) -> int:
+    """The group."""
+    return fixed(lane, Fixed.GID)
+
+
+def sched_yield(lane: Lane) -> int:
+    """There is no other thread."""
+    return 0
+
+
+def set_robust_list(lane: Lane, head: int, length: int) -> int:
+    """List of locks to release at the end."""
+    if length != ROBUST_HEAD:
+        return -Errno.EINVAL
+    lane.put(Word.ROBUST_LIST, head)
+    return 0
+
+
+def set_tid_address(lane: Lane, pointer: int) -> int:
+    """Where to clear the thread number at the end."""
+    lane.put(Word.CLEAR_TID, pointer)
+    return fixed(lane, Fixed.PID)
+
+
+def futex(lane: Lane, where: int, operation: int, value: int, timeout: int, other: int, mask: int) -> int:
     """FUTEX_WAKE: one that processes share must be in memory."""
-    operation = c.x(1, "u")
-    c.refuse_unless(c.equal(c.e.and_(operation, const(~abi.FUTEX_PRIVATE)), abi.FUTEX_WAKE))
-    c.fail_if(c.has(c.x(0), 3), Errno.EINVAL)
-    c.ret_if(c.has(operation, abi.FUTEX_PRIVATE), 0)
-    c.read(c.x(0), 4, c.local(1))
-    c.ret(0)
+    if operation & ~abi.FUTEX_PRIVATE != abi.FUTEX_WAKE:
+        return LEAVE
+    if where & 3:
+        return -Errno.EINVAL
+    word = local(1)
+    if not operation & abi.FUTEX_PRIVATE and lane.read(where, 4, address(word)):
+        return LEAVE
+    return 0
 
 
-def _prlimit64(c: Call) -> None:
-    pid = c.x(0, "i")
-    c.refuse_unless(c.e.or_(c.equal(pid, 0), c.equal(pid, c.fixed(Fixed.PID))))
-    c.refuse_unless(c.equal(c.x(2), 0))
-    _limit(c, c.x(1, "u"), c.x(3))
+def prlimit64(lane: Lane, pid: int, resource: int, new: int, old: int) -> int:
+    """Read a limit."""
+    if (pid and pid != fixed(lane, Fixed.PID)) or new:
+        return LEAVE
+    if resource >= abi.RLIM_NLIMITS:
+        return -Errno.EINVAL
+    return LEAVE if old and lane.write(old, 16, place(lane, LIMITS) + 16 * resource) else 0
 
 
-def _getrlimit(c: Call) -> None:
-    c.refuse_if(c.equal(c.x(1), 0))
-    _limit(c, c.x(0, "u"), c.x(1))
+def getrlimit(lane: Lane, resource: int, limit: int) -> int:
+    """Read a limit."""
+    return prlimit64(lane, 0, resource, 0, limit) if limit else LEAVE
 
 
-def _limit(c: Call, resource: ir.Value, to: ir.Value) -> None:
-    c.fail_if(c.e.not_(c.below(resource, abi.RLIM_NLIMITS)), Errno.EINVAL)
-    c.ret_if(c.equal(to, 0), 0)
-    c.write(to, 16, c.place(LIMITS, c.e.shl(resource, const(1))))
-    c.ret(0)
+def uname(lane: Lane, buffer: int) -> int:
+    """Names of the system."""
+    return LEAVE if lane.write(buffer, UTSNAME_BYTES, place(lane, UTSNAME)) else 0
 
 
-def _uname(c: Call) -> None:
-    c.write(c.x(0), UTSNAME_BYTES, c.place(UTSNAME))
-    c.ret(0)
+def getrandom(lane: Lane, buffer: int, count: int, flags: int) -> int:
+    """Bytes of the seeded generator."""
+    if flags & ~abi.GRND_FLAGS or flags & 6 == 6:
+        return -Errno.EINVAL
+    return files.random_bytes(lane, buffer, count)
 
 
-def _getrandom(c: Call) -> None:
-    flags = c.x(2, "u")
-    both = c.equal(c.e.and_(flags, const(6)), 6)
-    c.fail_if(c.e.or_(c.has(flags, ~abi.GRND_FLAGS), both), Errno.EINVAL)
-    c.ret(files.random_bytes(c, c.x(0), c.x(1)))
+def rt_sigaction(lane: Lane, signal: int, new: int, old: int, size: int) -> int:
+    """What happens on a signal: its own action, if the lane has set one, or that which lanes begin with."""
+    if size != 8 or not below(signal - 1, abi.NSIG) or signal in (abi.SIGKILL, abi.SIGSTOP):
+        return LEAVE
+    if fixed(lane, Fixed.PENDING):
+        return LEAVE
+    bit = 1 << (signal - 1)
+    given = local(ACTION_WORDS)
+    if new and lane.read(new, ACTION_BYTES, address(given)):
+        return LEAVE
+    own = lane.part(fixed(lane, Fixed.OWN_ACTIONS), ACTIONS_BYTES, ACTION_BYTES * (signal - 1))
+    before = place(lane, ACTIONS) + ACTION_BYTES * (signal - 1)
+    if lane.word(Word.OWN_ACTIONS) & bit:
+        before = own
+    if old and lane.write(old, ACTION_BYTES, before):
+        return LEAVE
+    if new:
+        given[1] &= abi.SA_FLAGS
+        given[3] &= ~UNBLOCKABLE
+        for i in range(ACTION_WORDS):
+            store(own + 8 * i, given[i])
+        lane.put(Word.OWN_ACTIONS, lane.word(Word.OWN_ACTIONS) | bit)
+    return 0
 
 
-def _rt_sigaction(c: Call) -> None:
-    e, number, signal, new, old = c.e, NUMBERS["rt_sigaction"], c.x(0, "i"), c.x(1), c.x(2)
-    c.refuse_unless(e.and_(c.equal(c.x(3), 8), c.below(e.sub(signal, const(1)), abi.NSIG)))
-    c.refuse_if(e.or_(c.equal(signal, abi.SIGKILL), c.equal(signal, abi.SIGSTOP)))
-    c.refuse_unless(c.equal(c.fixed(Fixed.PENDING), 0))
-    c.require_room_in_log()
-    before = [c.fixed(ACTIONS + i, e.shl(e.sub(signal, const(1)), const(2))) for i in range(4)]
-    found = c.local(4)
-    _store_words(c, found, before)
-    with e.repeat(c.get(Word.LOGGED)) as i:
-        record = c.record(i)
-        same = c.equal(e.load_at(record, 16, I64), signal)
-        with e.if_then(e.and_(c.equal(e.load_at(record, 0, I64), number), same)):
-            _store_words(c, found, [e.load_at(record, 24 + 8 * k, I64) for k in range(4)])
-    given = c.local(4)
-    with e.if_then(e.not_(c.equal(new, 0))):
-        c.read(new, 32, given)
-        for at, kept in ((8, abi.SA_FLAGS), (24, ~UNBLOCKABLE)):
-            e.store_at(e.and_(e.load_at(given, at, I64), const(kept)), given, at)
-    with e.if_then(e.not_(c.equal(old, 0))):
-        c.write(old, 32, found)
-    with e.if_then(e.not_(c.equal(new, 0))):
-        c.log(number, const(0), signal, *(e.load_at(given, 8 * k, I64) for k in range(4)))
-    c.ret(0)
+def rt_sigprocmask(lane: Lane, how: int, new: int, old: int, size: int) -> int:
+    """Block and unblock signals."""
+    if size != 8 or fixed(lane, Fixed.PENDING):
+        return LEAVE
+    before = lane.word(Word.BLOCKED)
+    after = before
+    mask = local(1)
+    if new:
+        if not below(how, abi.SIG_SETMASK + 1) or lane.read(new, 8, address(mask)):
+            return LEAVE
+        after = mask[0]
+        if how == abi.SIG_BLOCK:
+            after = before | mask[0]
+        if how == abi.SIG_UNBLOCK:
+            after = before & ~mask[0]
+    mask[0] = before
+    if old and lane.write(old, 8, address(mask)):
+        return LEAVE
+    lane.put(Word.BLOCKED, after & ~UNBLOCKABLE if new else before)
+    return 0
 
 
-def _store_words(c: Call, to: ir.Value, words: list[ir.Value]) -> None:
-    for i, word in enumerate(words):
-        c.e.store_at(word, to, 8 * i)
+def prctl(lane: Lane, option: int, first: int, second: int, third: int, fourth: int) -> int:
+    """The process's name."""
+    if option & U32 != abi.PR_GET_NAME:
+        return LEAVE
+    return LEAVE if lane.write(first, 16, place(lane, NAME)) else 0
 
 
-def _prctl(c: Call) -> None:
-    c.refuse_unless(c.equal(c.x(0, "u"), abi.PR_GET_NAME))
-    c.write(c.x(1), 16, c.place(NAME))
-    c.ret(0)
+def getcwd(lane: Lane, buffer: int, size: int) -> int:
+    """The current directory."""
+    length = fixed(lane, Fixed.CWD_BYTES)
+    if length == 0 or below(size, length) or lane.write(buffer, length, place(lane, CWD)):
+        return LEAVE
+    return length
 
 
-def _getcwd(c: Call) -> None:
-    e, size = c.e, c.fixed(Fixed.CWD_BYTES)
-    c.refuse_if(e.or_(c.equal(size, 0), c.below(c.x(1), size)))
-    c.write(c.x(0), size, c.place(CWD))
-    c.ret(size)
-
-
-def _rt_sigprocmask(c: Call) -> None:
-    e, how, new, old, before = c.e, c.x(0, "i"), c.x(1), c.x(2), c.get(Word.BLOCKED)
-    c.refuse_unless(c.equal(c.x(3), 8))
-    c.refuse_unless(c.equal(c.fixed(Fixed.PENDING), 0))
-    mask = c.local(1)
-    e.store(before, mask)
-    with e.if_then(e.not_(c.equal(new, 0))):
-        c.refuse_unless(c.below(how, abi.SIG_SETMASK + 1))
-        c.read(new, 8, mask)
-        given = e.load(mask, typ=I64)
-        fewer = e.select(c.equal(how, abi.SIG_UNBLOCK), e.and_(before, e.not_(given)), given)
-        after = e.select(c.equal(how, abi.SIG_BLOCK), e.or_(before, given), fewer)
-        e.store(e.and_(after, const(~UNBLOCKABLE)), mask)
-    with e.if_then(e.not_(c.equal(old, 0))):
-        c.write_words(old, before)
-    c.put(Word.BLOCKED, e.load(mask, typ=I64))
-    c.ret(0)
-
-
-def _readlinkat(c: Call) -> None:
-    e, size, length, name = c.e, c.x(3, "i"), c.fixed(Fixed.LINK_BYTES), c.local(2)
-    text = LINK + b"\0"
-    c.read(c.x(1), len(text), name)
-    for i, byte in enumerate(text):
-        same = e.icmp_unsigned("==", e.load_at(name, i, I8), ir.Constant(I8, byte))
-        c.refuse_unless(same)
-    c.refuse_unless(e.icmp_signed(">", size, const(0)))
-    count = e.select(c.below(length, size), length, size)
-    c.refuse_unless(c.below(const(0), count))
-    c.write(c.x(2), count, c.place(TARGET))
-    c.ret(count)
+def readlinkat(lane: Lane, directory: int, path: int, buffer: int, size: int) -> int:
+    """The target of LINK."""
+    name = local(2)
+    name[0] = 0
+    name[1] = 0
+    if lane.read(path, LINK_BYTES, address(name)) or name[0] != FIRST_OF_LINK or name[1] != LAST_OF_LINK:
+        return LEAVE
+    count = min(fixed(lane, Fixed.LINK_BYTES), size)
+    if count <= 0 or lane.write(buffer, count, place(lane, TARGET)):
+        return LEAVE
+    return count
 
 
 # -- time ------------------------------------------------------------------------------------------------
-def _clock_gettime(c: Call) -> None:
-    _write_time(c, c.x(1), _now(c, c.x(0, "i")), 1)
-    c.ret(0)
+def uptime(lane: Lane) -> int:
+    """CLOCK_MONOTONIC, nanoseconds."""
+    return lane.retired() + lane.word(Word.SKIPPED)
 
 
-def _clock_getres(c: Call) -> None:
-    _now(c, c.x(0, "i"))
-    c.ret_if(c.equal(c.x(1), 0), 0)
-    c.write_words(c.x(1), const(0), const(1))
-    c.ret(0)
+def now(lane: Lane, clock: int) -> int:
+    """The time of a clock, nanoseconds; below 0 what the call returns if it has none."""
+    if clock < 0:
+        return LEAVE
+    if clock not in KNOWN:
+        return -Errno.EINVAL
+    if clock in OF_CPU:
+        return lane.retired()
+    return uptime(lane) + EPOCH * BILLION if clock in OF_DAY else uptime(lane)
 
 
-def _gettimeofday(c: Call) -> None:
-    e, zone = c.e, c.x(1)
-    with e.if_then(e.not_(c.equal(c.x(0), 0))):
-        _write_time(c, c.x(0), c.realtime(), 1000)
-    with e.if_then(e.not_(c.equal(zone, 0))):
-        c.write_words(zone, const(0))
-    c.ret(0)
+def write_pair(lane: Lane, to: int, first: int, second: int) -> int:
+    """Write two words to the guest: 0 or LEAVE."""
+    pair = local(2)
+    pair[0] = first
+    pair[1] = second
+    return LEAVE if lane.write(to, 16, address(pair)) else 0
 
 
-def _nanosleep(c: Call) -> None:
-    e = c.e
-    seconds, ns = c.read_words(c.x(0), 2)
-    c.refuse_unless(e.and_(c.below(seconds, SLEEP_MOST), c.below(ns, BILLION)))
-    slept = e.add(e.add(c.get(Word.SKIPPED), e.mul(seconds, const(BILLION))), ns)
-    c.refuse_unless(c.below(e.add(slept, c.retired), LATEST))
-    c.put(Word.SKIPPED, slept)
-    c.ret(0)
+def clock_gettime(lane: Lane, clock: int, time: int) -> int:
+    """The time of a clock."""
+    ns = now(lane, clock)
+    return ns if ns < 0 else write_pair(lane, time, ns // BILLION, ns % BILLION)
 
 
-def _now(c: Call, clock: ir.Value) -> ir.Value:
-    """The time of a clock; EINVAL if there is none."""
-    e = c.e
-    c.refuse_if(c.has(clock, 1 << 63))
-    known = [number for number, kind in CLOCKS.items() if not kind.read]
-
-    def among(numbers: Iterable[int]) -> ir.Value:
-        return c.has(e.lshr(const(sum(1 << number for number in numbers)), clock), 1)
-
-    c.fail_if(e.not_(e.and_(c.below(clock, 64), among(known))), Errno.EINVAL)
-    real = among(number for number in known if CLOCKS[number].offset)
-    cpu = among(number for number in known if CLOCKS[number].cpu)
-    return e.select(real, c.realtime(), e.select(cpu, c.retired, c.uptime()))
+def clock_getres(lane: Lane, clock: int, resolution: int) -> int:
+    """A nanosecond."""
+    if (ns := now(lane, clock)) < 0:
+        return ns
+    return write_pair(lane, resolution, 0, 1) if resolution else 0
 
 
-def _write_time(c: Call, to: ir.Value, ns: ir.Value, unit: int) -> None:
-    """Seconds, and the rest in units of that many nanoseconds."""
-    rest = c.e.urem(ns, const(BILLION))
-    c.write_words(to, c.e.udiv(ns, const(BILLION)), c.e.udiv(rest, const(unit)))
+def gettimeofday(lane: Lane, time: int, zone: int) -> int:
+    """The time of day, to the microsecond, and a zone of zeros."""
+    ns = uptime(lane) + EPOCH * BILLION
+    if time and write_pair(lane, time, ns // BILLION, ns % BILLION // 1000):
+        return LEAVE
+    none = local(1)
+    none[0] = 0
+    return LEAVE if zone and lane.write(zone, 8, address(none)) else 0
 
 
-CALLS: Mapping[int, Build] = {
-    NUMBERS[name]: build
-    for name, build in {
-        "brk": mappings.brk,
-        "clock_getres": _clock_getres,
-        "clock_gettime": _clock_gettime,
-        "close": files.close,
-        "dup": files.dup,
-        "dup3": files.dup3,
-        "fcntl": files.fcntl,
-        "fstat": files.fstat,
-        "futex": _futex,
-        "getcwd": _getcwd,
-        "getegid": _fixed(Fixed.GID),
-        "geteuid": _fixed(Fixed.UID),
-        "getgid": _fixed(Fixed.GID),
-        "getpid": _fixed(Fixed.PID),
-        "getppid": _number(1),
-        "getrandom": _getrandom,
-        "getrlimit": _getrlimit,
-        "gettid": _fixed(Fixed.PID),
-        "gettimeofday": _gettimeofday,
-        "getuid": _fixed(Fixed.UID),
-        "ioctl": files.ioctl,
-        "lseek": files.lseek,
-        "madvise": mappings.madvise,
-        "mmap": mappings.mmap,
-        "mprotect": mappings.mprotect,
-        "munmap": mappings.munmap,
-        "nanosleep": _nanosleep,
-        "newfstatat": files.newfstatat,
-        "openat": files.openat,
-        "prlimit64": _prlimit64,
-        "pread64": files.pread64,
-        "prctl": _prctl,
-        "read": files.read,
-        "readlinkat": _readlinkat,
-        "readv": files.readv,
-        "rt_sigaction": _rt_sigaction,
-        "rt_sigprocmask": _rt_sigprocmask,
-        "sched_yield": _number(0),
-        "sendfile": files.sendfile,
-        "set_robust_list": _set_robust_list,
-        "set_tid_address": _set_tid_address,
-        "uname": _uname,
-        "write": files.write,
-        "writev": files.writev,
-    }.items()
-}
+def nanosleep(lane: Lane, request: int, remaining: int) -> int:
+    """Sleep: time goes on, and nothing else."""
+    time = local(2)
+    if lane.read(request, 16, address(time)):
+        return LEAVE
+    if not below(time[0], SLEEP_MOST) or not below(time[1], BILLION):
+        return LEAVE
+    slept = lane.word(Word.SKIPPED) + time[0] * BILLION + time[1]
+    if slept + lane.retired() >= LATEST:
+        return LEAVE
+    lane.put(Word.SKIPPED, slept)
+    return 0
 
 
-def resident(module: ir.Module, lane_of: LaneOf) -> ir.Function:
-    """The module's function `resident`."""
-    return module.globals.get("resident") or build_resident(module, CALLS, lane_of)
+exit_group = exit
+gettid = getpid
+geteuid = getuid
+getegid = getgid
+
+CALLS: Mapping[str, Callable[..., int]] = vars(files) | vars(mappings) | globals()
+"""What has a call's name is that call."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-from llvmlite import ir
-
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno
 from kvrm.linux.files.content import MAX_SIZE
-from kvrm.linux.resident.asking import answer_to
-from kvrm.linux.resident.call import Call, const
+from kvrm.linux.resident.asking import answer, answer_to
+from kvrm.linux.resident.lane_view import U32, Lane, fixed, give, is_user, is_writable, place, take
 from kvrm.linux.resident.layout import (
     DESCRIPTORS,
     FLAGS,
+    KINDS,
+    LEAVE,
     RANDOM,
     RANDOM_MOST,
     STAT_BYTES,
@@ -25,8 +22,8 @@ from kvrm.linux.resident.layout import (
     Stream,
     Word,
 )
-from kvrm.memory import VA_BITS, Prot
-from kvrm.staging.emitter import I1, I8, I32, I64
+from kvrm.staging.host import address as address_of
+from kvrm.staging.host import below, load, load_byte, load_four, local, store_byte
 
 PIECES = 16
 """Buffers of a readv or writev."""
@@ -36,343 +33,363 @@ INDIFFERENT = abi.O_LARGEFILE | abi.O_CLOEXEC | abi.O_NOCTTY
 """Flags that make no difference to what is opened."""
 
 
-# -- opening and closing ---------------------------------------------------------------------------------
-def _opened(c: Call, file: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The answer that an open file was made by, number 0 if there is none, and the flags.
+# -- descriptors and open files --------------------------------------------------------------------------
+def open_file(lane: Lane, fd: int) -> int:
+    """The number of the open file that a descriptor below DESCRIPTORS refers to; 0 if there is none."""
+    return lane.word(Word.DESCRIPTOR + fd) & U32
 
-    Refused if the file has become too large since.
+
+def kind_of(lane: Lane, fd: int) -> int:
+    """What that is: a `Stream`."""
+    opened = lane.word(Word.OPENED + open_file(lane, fd)) & U32
+    if opened:
+        return load(answer(lane, opened) + 8 * Answer.KIND)
+    return fixed(lane, KINDS + open_file(lane, fd))
+
+
+def stream(lane: Lane, fd: int) -> int:
+    """The same of any descriptor; -EBADF if it is none, and those that are not known are for the CPU."""
+    if not below(fd, DESCRIPTORS):
+        return LEAVE if fixed(lane, Fixed.BEYOND) else -Errno.EBADF
+    kind = kind_of(lane, fd)
+    if kind == Stream.OTHER:
+        return LEAVE
+    return -Errno.EBADF if kind == Stream.NONE else kind
+
+
+def answer_of(lane: Lane, file: int) -> int:
+    """The address of the answer that an open file was made by, number 0 if there is none.
+
+    0 if the file has become too large since.
     """
-    e, word = c.e, c.get(Word.OPENED, file)
-    answer = c.answer(e.and_(word, const(0xFFFFFFFF)))
-    c.refuse_unless(c.equal(e.load_at(answer, 8 * Answer.RESULT, I64), 0))
-    return answer, e.lshr(word, const(32))
+    found = answer(lane, lane.word(Word.OPENED + file) & U32)
+    return 0 if load(found + 8 * Answer.RESULT) else found
 
 
-def openat(c: Call) -> None:
+def content_at(found: int, offset: int) -> int:
+    """The address of an answer's content from an offset on."""
+    return load(found + 8 * Answer.CONTENT) + min(offset, load(found + 8 * Answer.SIZE))
+
+
+def bytes_left(found: int, offset: int) -> int:
+    """How many bytes there are."""
+    return max(load(found + 8 * Answer.SIZE) - offset, 0)
+
+
+def openat(lane: Lane, directory: int, path: int, flags: int, mode: int) -> int:
     """Open a file for reading, or fail to open one."""
-    e, flags = c.e, c.x(2, "u")
-    both = c.equal(e.and_(flags, const(abi.O_ACCMODE)), abi.O_ACCMODE)
-    c.refuse_if(e.or_(c.has(flags, CHANGES), both))
-    c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
-    ask = e.or_(e.shl(e.and_(flags, const(~INDIFFERENT)), const(32)), const(Ask.OPEN))
-    number = answer_to(c, ask, c.x(0, "i"), c.x(1))
-    used = c.local(1)
-    e.store(const(1), used)
-    with e.repeat(DESCRIPTORS) as i:
-        e.store(e.or_(e.load(used, typ=I64), e.shl(const(1), c.open_file(i))), used)
-    file = _lowest(c, e.not_(e.load(used, typ=I64)))
-    fd = _refer(c, const(0), file, c.has(flags, abi.O_CLOEXEC))
-    kept = e.and_(flags, const(~(abi.O_NOCTTY | abi.O_EXCL | abi.O_CLOEXEC)))
-    kept = e.or_(kept, const(abi.O_LARGEFILE))
-    c.put(Word.OPENED, e.or_(number, e.shl(kept, const(32))), file)
-    c.put(Word.OFFSET, const(0), file)
-    c.ret(fd)
-
-
-def dup(c: Call) -> None:
-    """Another descriptor of the same open file."""
-    fd = c.x(0, "i")
-    c.stream(fd)
-    c.ret(_refer(c, const(0), c.open_file(fd), ir.Constant(I1, 0)))
-
-
-def dup3(c: Call) -> None:
-    """Make a descriptor one of another's open file."""
-    e, old, new, flags = c.e, c.x(0, "i"), c.x(1, "i"), c.x(2, "u")
-    c.fail_if(e.or_(c.has(flags, ~abi.O_CLOEXEC), c.equal(old, new)), Errno.EINVAL)
-    c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
-    c.refuse_unless(c.below(new, DESCRIPTORS))
-    c.stream(old)
-    c.refuse_if(c.equal(c.kind(new), Stream.OTHER))
-    _set(c, new, c.open_file(old), c.has(flags, abi.O_CLOEXEC))
-    c.ret(new)
-
-
-def close(c: Call) -> None:
-    """Close a descriptor."""
-    fd = c.x(0, "i")
-    c.stream(fd)
-    c.put(Word.DESCRIPTOR, const(0), fd)
-    c.ret(0)
-
-
-def _refer(c: Call, least: ir.Value, file: ir.Value, cloexec: ir.Value) -> ir.Value:
-    """The lowest descriptor from `least` on that is free, which then refers to the open file."""
-    e, free = c.e, c.local(1)
-    c.refuse_if(c.equal(c.fixed(Fixed.MAY_OPEN), 0))
-    e.store(const(0), free)
-    with e.repeat(DESCRIPTORS) as i:
-        is_free = e.zext(c.equal(c.open_file(i), 0), I64)
-        e.store(e.or_(e.load(free, typ=I64), e.shl(is_free, i)), free)
-    c.refuse_unless(c.below(least, DESCRIPTORS))
-    candidates = e.and_(e.load(free, typ=I64), e.shl(const(-1), least))
-    c.refuse_if(c.equal(candidates, 0))
-    fd = _lowest(c, candidates)
-    _set(c, fd, file, cloexec)
+    if flags & CHANGES or flags & abi.O_ACCMODE == abi.O_ACCMODE or not fixed(lane, Fixed.MAY_OPEN):
+        return LEAVE
+    if (number := answer_to(lane, (flags & ~INDIFFERENT) << 32 | Ask.OPEN, directory, path)) < 0:
+        return number
+    used = 1
+    for fd in range(DESCRIPTORS):
+        used |= 1 << open_file(lane, fd)
+    file = 0
+    while used >> file & 1:
+        file += 1
+    fd = refer(lane, 0, file, flags & abi.O_CLOEXEC)
+    if fd >= 0:
+        kept = flags & ~(abi.O_NOCTTY | abi.O_EXCL | abi.O_CLOEXEC) | abi.O_LARGEFILE
+        lane.put(Word.OPENED + file, number | kept << 32)
+        lane.put(Word.OFFSET + file, 0)
     return fd
 
 
-def _set(c: Call, fd: ir.Value, file: ir.Value, cloexec: ir.Value) -> None:
-    c.put(Word.DESCRIPTOR, c.e.or_(file, c.e.shl(c.e.zext(cloexec, I64), const(32))), fd)
+def refer(lane: Lane, least: int, file: int, cloexec: int) -> int:
+    """The lowest descriptor from `least` on that is free, which then refers to the open file."""
+    if not fixed(lane, Fixed.MAY_OPEN) or not below(least, DESCRIPTORS):
+        return LEAVE
+    for fd in range(least, DESCRIPTORS):
+        if open_file(lane, fd) == 0:
+            return set_descriptor(lane, fd, file, cloexec)
+    return LEAVE
 
 
-def _lowest(c: Call, bits: ir.Value) -> ir.Value:
-    """The number of the lowest bit that is set."""
-    return c.e.intrinsic("cttz", I64, bits, ir.Constant(I1, 1))
+def set_descriptor(lane: Lane, fd: int, file: int, cloexec: int) -> int:
+    """Have a descriptor refer to an open file; the descriptor."""
+    lane.put(Word.DESCRIPTOR + fd, file | (1 if cloexec else 0) << 32)
+    return fd
+
+
+def dup(lane: Lane, fd: int) -> int:
+    """Another descriptor of the same open file."""
+    kind = stream(lane, fd)
+    return kind if kind < 0 else refer(lane, 0, open_file(lane, fd), 0)
+
+
+def dup3(lane: Lane, old: int, new: int, flags: int) -> int:
+    """Make a descriptor one of another's open file."""
+    if flags & ~abi.O_CLOEXEC or old == new:
+        return -Errno.EINVAL
+    if not fixed(lane, Fixed.MAY_OPEN) or not below(new, DESCRIPTORS):
+        return LEAVE
+    if (kind := stream(lane, old)) < 0:
+        return kind
+    if kind_of(lane, new) == Stream.OTHER:
+        return LEAVE
+    return set_descriptor(lane, new, open_file(lane, old), flags & abi.O_CLOEXEC)
+
+
+def close(lane: Lane, fd: int) -> int:
+    """Close a descriptor."""
+    if (kind := stream(lane, fd)) < 0:
+        return kind
+    lane.put(Word.DESCRIPTOR + fd, 0)
+    return 0
+
+
+def fcntl(lane: Lane, fd: int, command: int, argument: int) -> int:
+    """Duplicate a descriptor; its flags, and the status flags as they are."""
+    if (kind := stream(lane, fd)) < 0:
+        return kind
+    file = open_file(lane, fd)
+    if answer_of(lane, file) == 0:
+        return LEAVE
+    if command == abi.F_GETFD:
+        return lane.word(Word.DESCRIPTOR + fd) >> 32
+    if command == abi.F_GETFL:
+        return lane.word(Word.OPENED + file) >> 32 & U32 if kind < Stream.INPUT else fixed(lane, FLAGS + file)
+    if command == abi.F_SETFD:
+        set_descriptor(lane, fd, file, argument & abi.FD_CLOEXEC)
+        return 0
+    if command not in (abi.F_DUPFD, abi.F_DUPFD_CLOEXEC):
+        return LEAVE
+    return refer(lane, argument, file, command == abi.F_DUPFD_CLOEXEC)
+
+
+def ioctl(lane: Lane, fd: int, request: int, argument: int) -> int:
+    """No file is a terminal."""
+    if (kind := stream(lane, fd)) < 0:
+        return kind
+    if kind == Stream.RANDOM or request in (abi.FIOCLEX, abi.FIONCLEX, abi.FIONBIO, abi.FIONREAD):
+        return LEAVE
+    return -Errno.ENOTTY
 
 
 # -- reading ---------------------------------------------------------------------------------------------
-def random_bytes(c: Call, address: ir.Value, count: ir.Value) -> ir.Value:
+def random_bytes(lane: Lane, address: int, count: int) -> int:
     """Write the bytes of `Random.randbytes`, whole words and the high bytes of another one; how many."""
-    e = c.e
-    c.refuse_unless(c.below(count, 4 * RANDOM_MOST))
-    words, taken = e.lshr(e.add(count, const(3)), const(2)), c.get(Word.RANDOM)
-    c.refuse_unless(c.below(e.add(words, taken), RANDOM_MOST + 1))
-    c.require_writable(address, count)
-    data = c.local(1)
-    with e.repeat(words) as i:
-        word = e.load_at(c.place(RANDOM), e.shl(e.add(taken, i), const(2)), I32)
-        left = e.sub(count, e.shl(i, const(2)))
-        size = e.select(c.below(left, 4), left, const(4))
-        unused = e.trunc(e.shl(e.sub(const(4), size), const(3)), I32)
-        e.store(e.lshr(word, unused), data)
-        c.write(e.add(address, e.shl(i, const(2))), size, data)
-    c.put(Word.RANDOM, e.add(taken, words))
+    taken = lane.word(Word.RANDOM)
+    if not below(count, 4 * RANDOM_MOST) or (count + 3) // 4 + taken > RANDOM_MOST:
+        return LEAVE
+    if not is_writable(lane, address, count):
+        return LEAVE
+    word = local(1)
+    for i in range((count + 3) // 4):
+        size = min(count - 4 * i, 4)
+        word[0] = load_four(place(lane, RANDOM) + 4 * (taken + i)) >> 8 * (4 - size)
+        if lane.write(address + 4 * i, size, address_of(word)):
+            return LEAVE
+    lane.put(Word.RANDOM, taken + (count + 3) // 4)
     return count
 
 
-def read(c: Call) -> None:
+def read(lane: Lane, fd: int, buffer: int, count: int) -> int:
     """Read what a stream or file has next."""
-    with c.e.if_then(c.equal(c.stream(c.x(0, "i")), Stream.RANDOM)):
-        c.ret(random_bytes(c, c.x(1), c.x(2)))
-    with _reading(c) as (at, end):
-        _take(c, at, end, c.x(1), c.x(2))
+    kind = stream(lane, fd)
+    if kind == Stream.RANDOM:
+        return random_bytes(lane, buffer, count)
+    piece = local(2)
+    piece[0] = buffer
+    piece[1] = count
+    return read_pieces(lane, fd, kind, address_of(piece), 1)
 
 
-def readv(c: Call) -> None:
+def readv(lane: Lane, fd: int, vector: int, count: int) -> int:
     """Read into several buffers."""
-    with _reading(c) as (at, end):
-        _each_buffer(c, lambda address, size: _take(c, at, end, address, size))
+    kind = stream(lane, fd)
+    pieces = local(2 * PIECES)
+    if 0 < kind < Stream.STDOUT and take_pieces(lane, vector, count, address_of(pieces)):
+        return LEAVE
+    return read_pieces(lane, fd, kind, address_of(pieces), count)
 
 
-def pread64(c: Call) -> None:
+def read_pieces(lane: Lane, fd: int, kind: int, pieces: int, count: int) -> int:
+    """Read from a stream or file of this kind into buffers, given by address and size."""
+    if kind < 0:
+        return kind
+    if kind >= Stream.STDOUT:
+        return -Errno.EBADF
+    if kind == Stream.RANDOM:
+        return LEAVE
+    at = lane.word(Word.INPUT)
+    end = lane.word(Word.INPUT_END)
+    where = Word.OFFSET + open_file(lane, fd)
+    offset = lane.word(where)
+    if kind == Stream.FILE:
+        found = answer_of(lane, open_file(lane, fd))
+        # near the end of its range the host's own kernel has a say
+        if found == 0 or offset >> 62:
+            return LEAVE
+        at = content_at(found, offset)
+        end = at + bytes_left(found, offset)
+    done = 0
+    for i in range(count):
+        more = read_piece(lane, load(pieces + 16 * i), load(pieces + 16 * i + 8), at + done, end)
+        if more < 0:
+            return LEAVE
+        done += more
+    if kind == Stream.FILE:
+        lane.put(where, offset + done)
+    else:
+        lane.put(Word.INPUT, at + done)
+    return done
+
+
+def read_piece(lane: Lane, address: int, size: int, at: int, end: int) -> int:
+    """Read into one buffer what there is between two addresses: how much, or LEAVE."""
+    count = min(size, end - at)
+    return LEAVE if not is_user(address, size) or give(lane, address, count, at) else count
+
+
+def pread64(lane: Lane, fd: int, buffer: int, count: int, offset: int) -> int:
     """Read from a file at an offset."""
-    e, fd, offset = c.e, c.x(0, "i"), c.x(3)
-    c.fail_if(c.has(offset, 1 << 63), Errno.EINVAL)
-    c.refuse_unless(c.equal(c.stream(fd), Stream.FILE))
-    start, end = _rest(c, c.open_file(fd), offset)
-    at = c.local(1)
-    e.store(start, at)
-    _take(c, at, end, c.x(1), c.x(2))
-    c.ret(e.sub(e.load(at, typ=I64), start))
+    if offset < 0:
+        return -Errno.EINVAL
+    kind = stream(lane, fd)
+    if kind != Stream.FILE:
+        return kind if kind < 0 else LEAVE
+    found = answer_of(lane, open_file(lane, fd))
+    if found == 0 or offset >> 62:
+        return LEAVE
+    at = content_at(found, offset)
+    return read_piece(lane, buffer, count, at, at + bytes_left(found, offset))
 
 
-@contextmanager
-def _reading(c: Call) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Yields where it is kept what comes next, and the end; the result is how much further that is then."""
-    e, fd = c.e, c.x(0, "i")
-    kind = c.stream(fd)
-    c.fail_if(e.not_(c.below(kind, Stream.STDOUT)), Errno.EBADF)
-    c.refuse_if(c.equal(kind, Stream.RANDOM))
-    file, is_file, at = c.open_file(fd), c.equal(kind, Stream.FILE), c.local(1)
-    offset = c.get(Word.OFFSET, file)
-    start, end = _rest(c, file, offset)
-    start = e.select(is_file, start, c.get(Word.INPUT))
-    e.store(start, at)
-    yield at, e.select(is_file, end, c.get(Word.INPUT_END))
-    after = e.load(at, typ=I64)
-    done = e.sub(after, start)
-    with e.if_else(is_file) as (of_file, of_input):
-        with of_file:
-            c.put(Word.OFFSET, e.add(offset, done), file)
-        with of_input:
-            c.put(Word.INPUT, after)
-    c.ret(done)
+def take_pieces(lane: Lane, vector: int, count: int, to: int) -> int:
+    """Copy an iovec array, which is checked before any of its buffers is touched: 0 or LEAVE."""
+    if not below(count - 1, PIECES) or lane.read(vector, 16 * count, to):
+        return LEAVE
+    for i in range(count):
+        if load(to + 16 * i + 8) < 0:
+            return LEAVE
+    return 0
 
 
-def _rest(c: Call, file: ir.Value, offset: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Where on the device a file's bytes from an offset on are, and where they end."""
-    # near the end of its range the host's own kernel has a say
-    c.refuse_if(c.has(offset, 1 << 62))
-    e, (answer, _) = c.e, _opened(c, file)
-    content, size = (e.load_at(answer, 8 * word, I64) for word in (Answer.CONTENT, Answer.SIZE))
-    inside = e.select(c.below(offset, size), offset, size)
-    return e.add(content, inside), e.add(content, size)
-
-
-def mappable(
-    c: Call, fd: ir.Value, offset: ir.Value, length: ir.Value
-) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """For mmap a file's word, where its bytes from an offset on are, and how many there are in a length."""
-    e, kind, flags = c.e, c.stream(fd), c.x(3, "u")
-    shared = e.not_(c.equal(e.and_(flags, const(abi.MAP_TYPE)), abi.MAP_PRIVATE))
-    to_write = e.and_(shared, c.has(c.x(2), Prot.W))
-    c.refuse_if(c.equal(kind, Stream.RANDOM))
-    c.fail_if(e.or_(to_write, e.not_(c.below(kind, Stream.STDOUT))), Errno.EACCES)
-    c.fail_if(c.equal(kind, Stream.INPUT), Errno.ENODEV)
-    file = c.open_file(fd)
-    start, end = _rest(c, file, offset)
-    left = e.sub(end, start)
-    return c.get(Word.OPENED, file), start, e.select(c.below(left, length), left, length)
-
-
-def _take(c: Call, at: ir.Value, end: ir.Value, address: ir.Value, size: ir.Value) -> None:
-    """Read into one buffer."""
-    e, source = c.e, c.e.load(at, typ=I64)
-    c.refuse_unless(e.and_(c.below(address, 1 << VA_BITS), c.below(size, 1 << VA_BITS)))
-    c.refuse_if(c.below(const(1 << VA_BITS), e.add(address, size)))
-    left = e.sub(end, source)
-    count = e.select(c.below(left, size), left, size)
-    c.require_writable(address, count)
-    with c.pieces(address, count) as (to, done, length):
-        c.write(to, length, c.lane.pointer(e.add(source, done)))
-    e.store(e.add(source, count), at)
-
-
-def lseek(c: Call) -> None:
+def lseek(lane: Lane, fd: int, offset: int, whence: int) -> int:
     """Move a file's offset; streams have none."""
-    e, fd, offset, whence = c.e, c.x(0, "i"), c.x(1), c.x(2, "u")
-    kind = c.stream(fd)
-    c.refuse_if(c.equal(kind, Stream.RANDOM))
-    c.fail_if(e.not_(c.equal(kind, Stream.FILE)), Errno.ESPIPE)
-    c.refuse_unless(c.below(whence, abi.SEEK_END + 1))
-    file = c.open_file(fd)
-    answer, _ = _opened(c, file)
-    size, current = e.load_at(answer, 8 * Answer.SIZE, I64), c.get(Word.OFFSET, file)
-    base = e.select(c.equal(whence, abi.SEEK_CUR), current, const(0))
-    new = e.add(e.select(c.equal(whence, abi.SEEK_END), size, base), offset)
-    c.fail_if(c.below(const(MAX_SIZE), new), Errno.EINVAL)
-    c.put(Word.OFFSET, new, file)
-    c.ret(new)
+    if (kind := stream(lane, fd)) < 0:
+        return kind
+    if kind == Stream.RANDOM:
+        return LEAVE
+    if kind != Stream.FILE:
+        return -Errno.ESPIPE
+    file = open_file(lane, fd)
+    found = answer_of(lane, file)
+    if found == 0 or whence > abi.SEEK_END:
+        return LEAVE
+    new = offset
+    if whence == abi.SEEK_CUR:
+        new += lane.word(Word.OFFSET + file)
+    if whence == abi.SEEK_END:
+        new += load(found + 8 * Answer.SIZE)
+    if below(MAX_SIZE, new):
+        return -Errno.EINVAL
+    return lane.put(Word.OFFSET + file, new)
 
 
 # -- writing ---------------------------------------------------------------------------------------------
-def write(c: Call) -> None:
+def write(lane: Lane, fd: int, buffer: int, count: int) -> int:
     """Write to the lane's buffer of a stream."""
-    with _writing(c, c.x(0, "i")) as (which, at):
-        _append(c, which, at, c.x(1), c.x(2))
+    piece = local(2)
+    piece[0] = buffer
+    piece[1] = count
+    return write_pieces(lane, stream(lane, fd), address_of(piece), 1)
 
 
-def writev(c: Call) -> None:
+def writev(lane: Lane, fd: int, vector: int, count: int) -> int:
     """Write several buffers."""
-    with _writing(c, c.x(0, "i")) as (which, at):
-        _each_buffer(c, lambda address, size: _append(c, which, at, address, size))
+    kind = stream(lane, fd)
+    pieces = local(2 * PIECES)
+    if kind >= Stream.STDOUT and take_pieces(lane, vector, count, address_of(pieces)):
+        return LEAVE
+    return write_pieces(lane, kind, address_of(pieces), count)
 
 
-@contextmanager
-def _writing(c: Call, fd: ir.Value) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Yields which stream it is and where its length is kept; the result is how much that grows."""
-    e, kind = c.e, c.stream(fd)
-    c.fail_if(c.below(kind, Stream.STDOUT), Errno.EBADF)
-    which = e.sub(kind, const(Stream.STDOUT))
-    at, before = c.local(1), c.get(Word.STDOUT, which)
-    e.store(before, at)
-    yield which, at
-    after = e.load(at, typ=I64)
-    c.put(Word.STDOUT, after, which)
-    c.ret(e.sub(after, before))
+def write_pieces(lane: Lane, kind: int, pieces: int, count: int) -> int:
+    """Write buffers, given by address and size, to a stream of this kind."""
+    if kind < Stream.STDOUT:
+        return kind if kind < 0 else -Errno.EBADF
+    which = kind - Stream.STDOUT
+    before = lane.word(Word.STDOUT + which)
+    used = before
+    for i in range(count):
+        size = load(pieces + 16 * i + 8)
+        if below(room(lane) - used, size):
+            return LEAVE
+        if take(lane, load(pieces + 16 * i), size, buffer_at(lane, which, used)):
+            return LEAVE
+        used += size
+    lane.put(Word.STDOUT + which, used)
+    return used - before
 
 
-def _append(c: Call, which: ir.Value, at: ir.Value, address: ir.Value, size: ir.Value) -> None:
-    """Write one buffer."""
-    e, used, room = c.e, c.e.load(at, typ=I64), c.fixed(Fixed.OUTPUT_BYTES)
-    c.refuse_if(c.below(e.sub(room, used), size))
-    base = c.fixed(Fixed.OUTPUTS, which)
-    with c.pieces(address, size) as (source, done, length):
-        c.read(source, length, c.lane.part(base, room, e.add(used, done)))
-    e.store(e.add(used, size), at)
+def room(lane: Lane) -> int:
+    """Bytes of a lane's buffer of a stream."""
+    return fixed(lane, Fixed.OUTPUT_BYTES)
 
 
-def sendfile(c: Call) -> None:
+def buffer_at(lane: Lane, which: int, at: int) -> int:
+    """The address of a byte of one of them."""
+    return lane.part(fixed(lane, Fixed.OUTPUTS + which), room(lane), at)
+
+
+def sendfile(lane: Lane, out: int, source: int, offset: int, count: int) -> int:
     """Copy from a file to a stream. Standard input is no file with offsets."""
-    e, fd, count = c.e, c.x(1, "i"), c.x(3)
-    c.refuse_unless(c.equal(c.x(2), 0))
-    c.refuse_if(c.has(count, 1 << 63))
-    kind = c.stream(fd)
-    with _writing(c, c.x(0, "i")) as (which, at):
-        c.fail_if(e.not_(c.below(kind, Stream.STDOUT)), Errno.EBADF)
-        c.fail_if(c.equal(kind, Stream.INPUT), Errno.EINVAL)
-        c.refuse_if(c.equal(kind, Stream.RANDOM))
-        file = c.open_file(fd)
-        offset = c.get(Word.OFFSET, file)
-        start, end = _rest(c, file, offset)
-        left = e.sub(end, start)
-        size = e.select(c.below(left, count), left, count)
-        used, room = e.load(at, typ=I64), c.fixed(Fixed.OUTPUT_BYTES)
-        c.refuse_if(c.below(e.sub(room, used), size))
-        source, to = c.lane.pointer(start), c.lane.part(c.fixed(Fixed.OUTPUTS, which), room, used)
-        with e.repeat(size) as i:
-            e.store(e.load_at(source, i, I8), e.at(to, i))
-        c.put(Word.OFFSET, e.add(offset, size), file)
-        e.store(e.add(used, size), at)
-
-
-def _each_buffer(c: Call, use: Callable[[ir.Value, ir.Value], None]) -> None:
-    """For each buffer of an iovec array, which is read and checked before any of them is touched."""
-    e, count, vector = c.e, c.x(2), c.local(2 * PIECES)
-    c.refuse_unless(c.below(e.sub(count, const(1)), PIECES))
-    c.read(c.x(1), e.shl(count, const(4)), vector)
-    with e.repeat(count) as i:
-        c.refuse_if(c.has(e.load_at(vector, e.or_(e.shl(i, const(4)), const(8)), I64), 1 << 63))
-    with e.repeat(count) as i:
-        piece = e.at(vector, e.shl(i, const(4)))
-        use(e.load_at(piece, 0, I64), e.load_at(piece, 8, I64))
+    if offset or count < 0:
+        return LEAVE
+    if (kind := stream(lane, source)) < 0:
+        return kind
+    to = stream(lane, out)
+    if to < Stream.STDOUT:
+        return to if to < 0 else -Errno.EBADF
+    if kind >= Stream.INPUT:
+        return -Errno.EINVAL if kind == Stream.INPUT else -Errno.EBADF
+    if kind == Stream.RANDOM:
+        return LEAVE
+    file = open_file(lane, source)
+    found = answer_of(lane, file)
+    at = lane.word(Word.OFFSET + file)
+    if found == 0 or at >> 62:
+        return LEAVE
+    size = min(bytes_left(found, at), count)
+    which = to - Stream.STDOUT
+    used = lane.word(Word.STDOUT + which)
+    if room(lane) - used < size:
+        return LEAVE
+    for i in range(size):
+        store_byte(buffer_at(lane, which, used + i), load_byte(content_at(found, at) + i))
+    lane.put(Word.OFFSET + file, at + size)
+    lane.put(Word.STDOUT + which, used + size)
+    return size
 
 
 # -- status ----------------------------------------------------------------------------------------------
-def fstat(c: Call) -> None:
+def fstat(lane: Lane, fd: int, to: int) -> int:
     """Status of an open file."""
-    _status(c, c.x(0, "i"), c.x(1))
+    if (kind := stream(lane, fd)) < 0:
+        return kind
+    found = answer_of(lane, open_file(lane, fd))
+    if found == 0:
+        return LEAVE
+    known = found + 8 * Answer.STATUS
+    if kind >= Stream.INPUT:
+        known = place(lane, STATS) + STAT_BYTES * (kind - Stream.INPUT)
+    return LEAVE if lane.write(to, STAT_BYTES, known) else 0
 
 
-def newfstatat(c: Call) -> None:
+def newfstatat(lane: Lane, directory: int, path: int, to: int, flags: int) -> int:
     """Status of a path, or of an open file by an empty one."""
-    e, flags, to = c.e, c.x(3, "u"), c.x(2)
-    with e.if_then(c.equal(flags, abi.AT_EMPTY_PATH)):
-        name = c.local(1)
-        e.store(const(0), name)
-        c.read(c.x(1), 1, name)
-        c.refuse_unless(c.equal(e.load(name, typ=I64), 0))
-        c.refuse_if(c.equal(c.x(0, "i"), abi.AT_FDCWD))
-        _status(c, c.x(0, "i"), to)
-    c.refuse_if(c.has(flags, ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_NO_AUTOMOUNT)))
-    of_link = c.has(flags, abi.AT_SYMLINK_NOFOLLOW)
-    ask = e.select(of_link, const(Ask.LINK_STATUS), const(Ask.STATUS))
-    answer = c.answer(answer_to(c, ask, c.x(0, "i"), c.x(1)))
-    c.write(to, STAT_BYTES, e.at(answer, 8 * Answer.STATUS))
-    c.ret(0)
-
-
-def _status(c: Call, fd: ir.Value, to: ir.Value) -> None:
-    e, kind = c.e, c.stream(fd)
-    answer, _ = _opened(c, c.open_file(fd))
-    index = e.mul(e.sub(kind, const(Stream.INPUT)), const(STAT_BYTES // 8))
-    of_file, of_stream = e.at(answer, 8 * Answer.STATUS), c.place(STATS, index)
-    c.write(to, STAT_BYTES, e.select(c.below(kind, Stream.INPUT), of_file, of_stream))
-    c.ret(0)
-
-
-def ioctl(c: Call) -> None:
-    """No file is a terminal."""
-    request = c.x(1, "u")
-    c.refuse_if(c.equal(c.stream(c.x(0, "i")), Stream.RANDOM))
-    for known in (abi.FIOCLEX, abi.FIONCLEX, abi.FIONBIO, abi.FIONREAD):
-        c.refuse_if(c.equal(request, known))
-    c.ret(-Errno.ENOTTY)
-
-
-def fcntl(c: Call) -> None:
-    """Duplicate a descriptor; its flags, and the status flags as they are."""
-    e, fd, command, argument = c.e, c.x(0, "i"), c.x(1, "u"), c.x(2)
-    kind = c.stream(fd)
-    file = c.open_file(fd)
-    _, flags = _opened(c, file)
-    c.ret_if(c.equal(command, abi.F_GETFD), e.lshr(c.get(Word.DESCRIPTOR, fd), const(32)))
-    status = e.select(c.below(kind, Stream.INPUT), flags, c.fixed(FLAGS, file))
-    c.ret_if(c.equal(command, abi.F_GETFL), status)
-    with e.if_then(c.equal(command, abi.F_SETFD)):
-        _set(c, fd, file, c.has(argument, abi.FD_CLOEXEC))
-        c.ret(0)
-    cloexec = c.equal(command, abi.F_DUPFD_CLOEXEC)
-    c.refuse_unless(e.or_(cloexec, c.equal(command, abi.F_DUPFD)))
-    c.ret(_refer(c, argument, file, cloexec))
+    if flags == abi.AT_EMPTY_PATH:
+        name = local(1)
+        name[0] = 0
+        if lane.read(path, 1, address_of(name)) or name[0] or directory == abi.AT_FDCWD:
+            return LEAVE
+        return fstat(lane, directory, to)
+    if flags & ~(abi.AT_SYMLINK_NOFOLLOW | abi.AT_NO_AUTOMOUNT):
+        return LEAVE
+    ask = Ask.LINK_STATUS if flags & abi.AT_SYMLINK_NOFOLLOW else Ask.STATUS
+    if (number := answer_to(lane, ask, directory, path)) < 0:
+        return number
+    return LEAVE if lane.write(to, STAT_BYTES, answer(lane, number) + 8 * Answer.STATUS) else 0

@@ -23,24 +23,25 @@ from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.mapped import Mapped
-from kvrm.linux.page_ranges import find_room, page_up, readable
+from kvrm.linux.page_ranges import page_up
 from kvrm.linux.process import Process
-from kvrm.linux.resident.call import NOT_HERE
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
     ANSWERS,
     DESCRIPTORS,
+    LEAVE,
     NAME_WORDS,
     QUESTION_WORDS,
     QUESTIONS,
     STAT_BYTES,
     Answer,
+    Area,
     Ask,
     Stream,
     Word,
 )
 from kvrm.machine.lanes_inputs import Words
-from kvrm.memory import Image, Mark
+from kvrm.memory import Image, Mark, Prot
 
 MOST = 64 << 20
 """Bytes that all contents together may have."""
@@ -94,7 +95,7 @@ class Known:
     kind: Stream = Stream.FILE
 
 
-FOR_THE_CPU = Known(NOT_HERE)
+FOR_THE_CPU = Known(LEAVE)
 _LOW = 0xFFFFFFFF
 
 
@@ -184,21 +185,18 @@ class KnownFiles:
             if word:
                 process.descriptors[fd] = Descriptor(files[word & _LOW], bool(word >> 32))
 
-    def map_again(self, process: Process, nth: int, arguments: list[int]) -> int:
-        """The `nth` call of a lane, an mmap with a file's word instead of the descriptor.
+    def map_again(self, process: Process, area: list[int], prot: Prot, marks: Mark) -> None:
+        """Map an area of a file as a lane has it (words of an `Area`).
 
         Lanes that do the same share the host's copy of the file, as there may be many of them.
         """
-        _, length, prot, flags, word, offset = arguments
-        size, key = page_up(length), (nth, length, word, offset)
-        mapped = Mapped(self._opened(process, word), offset, size)
+        word, base, length, offset = key = tuple(area[Area.FILE :])
+        mapped = Mapped(self._opened(process, word), offset, length, read_only=True)
         if key not in self._images:
             self._images[key] = mapped.image(process)
-        image, start = self._images[key], find_room(process, size)
-        marks = Mark.SHARED if flags & abi.MAP_TYPE != abi.MAP_PRIVATE else Mark.NONE
+        image, start = self._images[key], area[Area.START]
         process.mapped[image] = mapped
-        process.memory.map(start, size, readable(process, prot), image, name=image.name, marks=marks)
-        return start
+        process.memory.map(start, area[Area.END] - start, prot, image, start - base, image.name, marks)
 
     def _opened(self, process: Process, word: int) -> OpenFile:
         """The file of a lane's word; `process` is as lanes begin, or has the word of none that it had."""

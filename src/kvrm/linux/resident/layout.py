@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, auto
+from enum import IntEnum, IntFlag, auto
 
-ARGUMENTS = 6
-RECORD = 8 * (ARGUMENTS + 2)
-"""Bytes of a record of a lane's log: number, result, arguments."""
+LEAVE, ASKED, EXIT = (i - (1 << 63) for i in range(3))
+"""Instead of a call's result: Python must do it; it is to be done again when the host has answered; there is
+none, for the lane has ended."""
+DONE = 0
+"""What `resident` returns if it has put the result into x0; else one of those."""
 DESCRIPTORS = 16
 """Descriptors that are known here, counted from 0."""
 OPEN_FILES = DESCRIPTORS + 1
@@ -76,8 +78,9 @@ class Fixed(IntEnum):
     OUTPUTS = auto()  # address of the lanes' buffers of standard output
     ERRORS = auto()  # of standard error
     OUTPUT_BYTES = auto()  # of one lane in each of them
-    LOG = auto()  # address of the lanes' logs
-    RECORDS = auto()  # how many fit into one
+    OWN_ACTIONS = auto()  # address of the lanes' own actions on signals
+    AREAS = auto()  # address of the lanes' areas
+    MOST_AREAS = auto()  # that a lane can have
     LINK_BYTES = auto()  # of the target of LINK; 0: not known
     CWD_BYTES = auto()  # of the current directory's path, with the zero at its end
     PENDING = auto()  # signals
@@ -104,8 +107,14 @@ NAME = CWD + PATH_WORDS
 """16 bytes: what prctl says."""
 ACTIONS = NAME + 2
 """`struct sigaction` of signals 1 to 64."""
-RANDOM = ACTIONS + 64 * 4
-PROCESS_WORDS = RANDOM + RANDOM_MOST // 2
+ACTION_WORDS = 4
+ACTIONS_BYTES = 64 * 8 * ACTION_WORDS
+RANDOM = ACTIONS + ACTIONS_BYTES // 8
+ADVICE = RANDOM + RANDOM_MOST // 2
+"""For advice below ADVICES the marks of mappings that it adds and << 32 removes; or OTHER_ADVICE."""
+ADVICES = 32
+OTHER_ADVICE = -1
+PROCESS_WORDS = ADVICE + ADVICES
 
 
 class Word(IntEnum):
@@ -125,11 +134,44 @@ class Word(IntEnum):
     LOWEST = auto()  # where mappings begin that have no large hole between them
     HOLES = auto()  # bytes of the holes above it: an upper bound
     FILE_ROOM = auto()  # bytes of files that it may map: a lower bound
-    LOGGED = auto()  # records in the lane's log
+    ROBUST_LIST = auto()  # as set_robust_list was given it
+    CLEAR_TID = auto()  # as set_tid_address was
+    OWN_ACTIONS = auto()  # signals whose actions the lane has set: a mask
+    AREAS = auto()  # how many the lane has
     HAS_CODE = auto()  # not 0: the lane has made memory executable, which is only known on the CPU
 
 
 LANE_WORDS = max(Word) + 1
+
+
+class Area(IntEnum):
+    """Words of an area: pages that are mapped otherwise than lanes begin with them.
+
+    A lane's areas do not overlap. What `WHAT` does not say is as lanes begin with it.
+    """
+
+    START = 0
+    END = auto()
+    WHAT = auto()  # bits of `Prot` and What, << MARKS those of `Mark` that are added, << UNMARKS removed
+    FILE = auto()  # of what is mapped the file, as in the lane's word of an open file; 0: memory
+    BASE = auto()  # where it was mapped
+    LENGTH = auto()  # bytes of pages
+    OFFSET = auto()  # in the file
+
+
+AREA_WORDS = max(Area) + 1
+AREA_BYTES = 8 * AREA_WORDS
+MARKS, UNMARKS = 16, 32
+
+
+class What(IntFlag):
+    """What has become of an area besides its marks."""
+
+    PROT = 8  # the bits of `Prot` hold
+    HOLE = 16
+    NEW = 32  # it was mapped by the lane
+    HEAP = 64  # by brk
+
 
 SOME_MAPPED, SOME_HOLE, SOME_OTHER, SOME_CODE, SOME_FIXED, SOME_FILE, SOME_BEYOND = (1 << i for i in range(7))
 """Bits of what pages are: mapped, not mapped, neither zeros nor a file's before they are written, code, not

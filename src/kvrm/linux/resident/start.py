@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.errors import HostError
 from kvrm.linux import abi, layout
 from kvrm.linux.abi import NSIG
+from kvrm.linux.calls.advice import HARMLESS, NOTED
+from kvrm.linux.calls.mappings import HEAP, SHARED_MEMORY
 from kvrm.linux.calls.process import UNAME
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.nodes import Symlink
@@ -22,39 +23,47 @@ from kvrm.linux.lane import LaneProcess
 from kvrm.linux.layout import SIGACTION, U64
 from kvrm.linux.loader import MMAP_TOP
 from kvrm.linux.mapped import file_room
+from kvrm.linux.page_ranges import readable
 from kvrm.linux.process import Process
 from kvrm.linux.resident.known import KnownFiles, Store, numbered
 from kvrm.linux.resident.layout import (
     ACTIONS,
+    ADVICE,
+    ADVICES,
+    AREA_BYTES,
+    AREA_WORDS,
     CWD,
     DESCRIPTORS,
     FLAGS,
     KINDS,
     LIMITS,
     LINK,
+    MARKS,
     NAME,
     OPEN_FILES,
+    OTHER_ADVICE,
     PROCESS_WORDS,
     RANDOM,
     RANDOM_MOST,
-    RECORD,
     STAT_BYTES,
     STATS,
     TARGET,
+    UNMARKS,
     UTSNAME,
+    Area,
     Fixed,
     Stream,
+    What,
     Word,
 )
 from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
-from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, Mark, Memory
 
-RECORDS = 64
-"""Calls that a lane's log has room for."""
+MOST_AREAS = 36
+"""Areas that a lane has room for."""
 ROOM = 1 << 30
 """A hole of that many bytes is what mappings grow into."""
 
@@ -72,14 +81,15 @@ def lowest_mapping(memory: Memory) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What staged calls have left of a lane: its own words, the records of its log, and its output.
+    """What staged calls have left of a lane: its own words, areas and actions, and its output.
 
     `input` is the address at which its standard input began; `stdin` and `args` are what it was given of its
     own, or None.
     """
 
     words: Words
-    log: bytes
+    areas: bytes
+    actions: bytes
     stdout: bytes
     stderr: bytes
     input: int
@@ -91,7 +101,7 @@ class Start:
     """The process that lanes begin with, at `snapshot`; `memory` is at the same moment.
 
     `block` are the words that are the same for all lanes (`Fixed`), but for addresses of buffers, which the
-    target adds. `words` are those that each lane begins with.
+    target adds. `words` are those that each lane begins with; its areas take `areas_bytes`.
     """
 
     def __init__(self, store: Store, origin: Process, memory: Memory, snapshot: Snapshot) -> None:
@@ -100,16 +110,19 @@ class Start:
         self.files = KnownFiles(store, self.process)
         process = self.process()
         self.block = _block(process, snapshot)
-        self.block[Fixed.RECORDS] = RECORDS
+        self.block[Fixed.MOST_AREAS], self.areas_bytes = MOST_AREAS, MOST_AREAS * AREA_BYTES
         self.block[Fixed.FILES], self.block[Fixed.ASKED] = self.files.table.address, self.files.asked.address
         self.input = _rest_of_input(process)
         lowest, holes = lowest_mapping(memory)
         self.words: dict[int, int] = {
-            **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.LOGGED, Word.HAS_CODE), 0),
+            **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.HAS_CODE), 0),
+            **dict.fromkeys((Word.OWN_ACTIONS, Word.AREAS), 0),
             **self.files.inherited(process),
             Word.SKIPPED: process.skipped,
             Word.BLOCKED: process.signals.blocked,
             Word.HEAP_END: process.heap_end,
+            Word.ROBUST_LIST: process.robust_list,
+            Word.CLEAR_TID: process.controls.clear_tid,
             Word.LOWEST: lowest,
             Word.HOLES: holes,
             Word.FILE_ROOM: file_room(process),
@@ -126,7 +139,7 @@ class Start:
         self._process.set_arguments(args)
         return self._process.current()
 
-    def replay(self, end: End, pc: int) -> tuple[Snapshot, bytes | None, bool]:
+    def leave(self, end: End) -> tuple[Snapshot, bytes | None, bool]:
         """What a `LaneProcess` needs to go on with a lane; `memory` is then mapped as the lane has it."""
         self._process.begin(self._snapshot, end.stdin)
         if end.args is not None:
@@ -135,33 +148,41 @@ class Start:
         begun = {**self.words, Word.INPUT: end.input}
         if any(words[word] != value for word, value in begun.items()):
             process = self._process.current()
-            self._repeat_calls(process, np.frombuffer(end.log, np.uint64).reshape(-1, RECORD // 8), pc)
-            self._repeat_streams(process, end)
-            process.skipped, process.signals.blocked = int(words[Word.SKIPPED]), int(words[Word.BLOCKED])
+            self._put_areas(process, np.frombuffer(end.areas, np.uint64).reshape(-1, AREA_WORDS))
+            self._put_streams(process, end)
+            self._put_signals(process, int(words[Word.BLOCKED]), int(words[Word.OWN_ACTIONS]), end.actions)
+            process.skipped, process.heap_end = int(words[Word.SKIPPED]), int(words[Word.HEAP_END])
+            process.robust_list = int(words[Word.ROBUST_LIST])
+            process.controls = replace(process.controls, clear_tid=int(words[Word.CLEAR_TID]))
             if words[Word.RANDOM]:
                 process.random.getrandbits(32 * int(words[Word.RANDOM]))
         return self._process.saved()
 
-    def _repeat_calls(self, process: Process, records: Words, pc: int) -> None:
-        for nth, record in enumerate(records):
-            call, expected = TABLE[int(record[0])], int(record[1])
-            if call.name == "rt_sigaction":
-                process.signals.set_action(int(record[2]), Action(*record[3:7].tolist()))
-                continue
-            if call.name == "mmap" and not int(record[5]) & abi.MAP_ANONYMOUS:
-                result = self.files.map_again(process, nth, record[2:].tolist())
+    def _put_areas(self, process: Process, areas: Words) -> None:
+        memory = process.memory
+        for area in areas.tolist():
+            start, end, what = area[: Area.FILE]
+            prot, size = readable(process, what & abi.PROT_RWX), end - start
+            marks, unmarks = Mark(what >> MARKS & (1 << UNMARKS - MARKS) - 1), Mark(what >> UNMARKS)
+            if what & What.HOLE:
+                memory.unmap(start, size)
+            elif area[Area.FILE]:
+                self.files.map_again(process, area, prot, marks)
+            elif what & What.NEW:
+                name = HEAP if what & What.HEAP else SHARED_MEMORY if marks & Mark.SHARED else ""
+                memory.map(start, size, prot, name=name, marks=marks)
             else:
-                result = call.handler(process, *call.decode(record[2:].tobytes())) & U64
-            if result != expected:
-                raise HostError(
-                    f"{call.name} gave {expected:#x} in native code and {result:#x} in Python",
-                    pc=pc,
-                    word=None,
-                    disassembly=None,
-                    advice="this is a fault of KVRM, please report it with the program and this line",
-                )
+                if what & What.PROT:
+                    memory.protect(start, size, prot)
+                memory.mark(start, size, marks, unmarks)
 
-    def _repeat_streams(self, process: Process, end: End) -> None:
+    def _put_signals(self, process: Process, blocked: int, own: int, actions: bytes) -> None:
+        process.signals.blocked = blocked
+        for number, action in enumerate(SIGACTION.iter_unpack(actions), 1):
+            if own >> number - 1 & 1:
+                process.signals.set_action(number, Action(*action))
+
+    def _put_streams(self, process: Process, end: End) -> None:
         source = _input_of(process)
         if source is not None:
             source.read(process, int(end.words[Word.INPUT]) - end.input)
@@ -191,6 +212,10 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     put(NAME, process.name.ljust(16, b"\0"))
     actions = [process.signals.action(signal) for signal in range(1, NSIG + 1)]
     put(ACTIONS, b"".join(SIGACTION.pack(a.handler, a.flags, a.restorer, a.mask) for a in actions))
+    block[ADVICE : ADVICE + ADVICES] = OTHER_ADVICE & U64
+    for advice in HARMLESS:
+        marks, unmarks = NOTED[advice]
+        block[ADVICE + advice] = marks | unmarks << 32
     put(UTSNAME, layout.utsname(UNAME))
     put(LIMITS, b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(16)))
     put(RANDOM, _random_words(snapshot))

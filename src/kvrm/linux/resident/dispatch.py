@@ -1,0 +1,60 @@
+"""`resident`: does the system call that a lane's registers ask for, if it is staged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvrm.linux.errno import Errno
+from kvrm.linux.resident.calls import CALLS
+from kvrm.linux.resident.lane_view import U32, Lane
+from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
+from kvrm.linux.syscall_table import TABLE, Syscall
+from kvrm.staging.host import apart
+
+
+def signed(x: int) -> int:
+    """The low half of a register, as a signed number."""
+    return ((x & U32) ^ 1 << 31) - (1 << 31)
+
+
+def unsigned(x: int) -> int:
+    """The low half of a register."""
+    return x & U32
+
+
+def whole(x: int) -> int:
+    """All of a register."""
+    return x
+
+
+READ = {"i": signed, **dict.fromkeys("uxo", unsigned), **dict.fromkeys("lnps", whole)}
+"""For an argument's kind in the table of calls how a register is read."""
+
+
+def _with_arguments(row: Syscall) -> Callable[[Lane], int]:
+    call, kinds = CALLS[row.name], [READ[kind] for kind in row.kinds]
+
+    def with_arguments(lane: Lane) -> int:
+        return call(lane, *[read(lane.x(i)) for i, read in enumerate(kinds)])
+
+    return with_arguments
+
+
+STAGED = {number: _with_arguments(row) for number, row in TABLE.items() if row.resident}
+
+
+@apart  # large and rare: in the loop of a GPU's kernel it would cost all handlers registers
+def resident(lane: Lane) -> int:
+    """Do the call as `kvrm.linux.calls` would, DONE, or nothing; EXIT if that ends the lane."""
+    if not lane.process():
+        return LEAVE
+    number = lane.x(8) & U32
+    result = -Errno.ENOSYS
+    if number in STAGED:
+        result = STAGED[number](lane)
+    elif number in TABLE:
+        return LEAVE
+    if result <= EXIT:
+        return result
+    lane.put_x(0, result)
+    return DONE
