@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvrm.backend.gpu.device_abi import begin_kernel
-from kvrm.backend.gpu.driver import Device
 from kvrm.backend.gpu.kernel import LAYOUT, TRIPLE
 from kvrm.backend.gpu.ptx import compile_ptx
+from kvrm.backend.protocols import Driver
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
 from kvrm.neural.dispatch_staged import constants, emit_decision, emit_outputs
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def verify(
-    gpu: Device,
+    gpu: Driver,
     flat: Floats,
     first: int = 0,
     words: int = 1 << 32,
