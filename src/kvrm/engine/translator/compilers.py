@@ -27,6 +27,7 @@ class Compilers:
         self._count = processes
         self._pool = ThreadPoolExecutor(processes) if processes > 1 else None
         self._own = threading.local()
+        self.processes: list[Popen[bytes]] = []
 
     def made(self, regions: Iterator[Region], stop: Callable[[], bool]) -> Iterator[Compiled]:
         """What becomes of regions, as they are done; no more are begun once `stop()` says so."""
@@ -48,11 +49,14 @@ class Compilers:
         try:
             if not hasattr(self._own, "process"):
                 self._own.process = messages.start(serve)
+                self.processes.append(self._own.process)
             process: Popen[bytes] = self._own.process
             messages.write(process.stdin, region)
             found: Compiled | None = messages.read(process.stdout)
         except (OSError, EOFError):
-            vars(self._own).pop("process", None)
+            if hasattr(self._own, "process"):
+                self.processes.remove(self._own.process)
+                del self._own.process
             return None
         return found
 
