@@ -6,9 +6,9 @@ executable. There is no order among them, and neighbours that are alike are one.
 
 from __future__ import annotations
 
+from kvrm.linux import abi
 from kvrm.linux.resident.lane_view import Lane, fixed
 from kvrm.linux.resident.layout import AREA_BYTES, AREA_WORDS, MARKS, UNMARKS, Area, Fixed, What, Word
-from kvrm.memory import Prot
 from kvrm.staging.host import load, store
 
 MORE = 3
@@ -123,7 +123,7 @@ def become(lane: Lane, start: int, end: int, what: int) -> int:
 
 def protect(lane: Lane, start: int, end: int, prot: int) -> int:
     """Note the permissions of a range."""
-    return alter(lane, start, end, Prot.R | Prot.W | Prot.X, What.PROT | prot)
+    return alter(lane, start, end, abi.PROT_RWX, What.PROT | prot)
 
 
 def mark(lane: Lane, start: int, end: int, marks: int, unmarks: int) -> int:
