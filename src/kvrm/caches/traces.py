@@ -13,8 +13,8 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.engine.interpreter.recorder import Accesses
 from kvrm.errors import UsageError
+from kvrm.observe.observer import Accesses
 from kvrm.staging.kernel import Array
 
 Peek = Callable[[int, int], bytes]

@@ -19,8 +19,8 @@ from kvrm.caches.session import PolicySession, Session
 from kvrm.caches.sites import CONFIGS, Policy
 from kvrm.caches.tables import TABLES
 from kvrm.caches.traces import Peek, Sites
-from kvrm.engine.interpreter.recorder import Accesses, Watching
 from kvrm.errors import UsageError
+from kvrm.observe.observer import Accesses, AccessObserver
 
 BEST_TABLE = "best-offset"
 """The table prefetcher that did best on the training traces (docs/networks/memory.md)."""
@@ -70,9 +70,9 @@ class Watch:
         return told
 
 
-def watching(policy: Policy | Watching) -> Watching:
+def watching(policy: Policy | AccessObserver) -> AccessObserver:
     """What watches a machine: a function that answers questions becomes the policy of a watch."""
-    return policy if isinstance(policy, Watching) else Watch(partial(PolicySession, policy))
+    return policy if isinstance(policy, AccessObserver) else Watch(partial(PolicySession, policy))
 
 
 def by_table() -> Watch:

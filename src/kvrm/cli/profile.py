@@ -14,9 +14,9 @@ import kvrm
 from kvrm.cli.disasm import instruction_text
 from kvrm.cli.image import Image
 from kvrm.cli.run import Options, exit_code, run_guest
-from kvrm.debug.profile import HotRegion, Profile
 from kvrm.linux.elf import parse
 from kvrm.linux.loader import load_bias
+from kvrm.observe.profile import HotRegion, Profile
 
 TITLES = {
     "translated": "translated code",

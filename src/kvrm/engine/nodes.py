@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from llvmlite import ir
-
-from kvrm.staging.emitter import Emitter, constant, integer
+from kvrm.staging.emitter import Emitter, Value, constant, integer
 from kvrm.values import Bits, Node, Primitive
 
 
@@ -69,7 +67,7 @@ class StaticStage:
         return self._nodes[key]
 
 
-def compute(e: Emitter, leaves: dict[str, ir.Value], value: Bits, memo: dict[int, ir.Value]) -> ir.Value:
+def compute(e: Emitter, leaves: dict[str, Value], value: Bits, memo: dict[int, Value]) -> Value:
     """Emit the code that computes a predecode value from its leaves."""
     node = value.payload
     if not isinstance(node, StaticNode):
@@ -89,5 +87,5 @@ class RunNode(Node):
 
     __slots__ = ("args", "row", "value")
 
-    def __init__(self, stage: Any, value: ir.Value, row: str = "", args: Sequence[Bits] = ()) -> None:
+    def __init__(self, stage: Any, value: Value, row: str = "", args: Sequence[Bits] = ()) -> None:
         self.stage, self.value, self.row, self.args = stage, value, row, args

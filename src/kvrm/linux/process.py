@@ -14,7 +14,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from kvrm.arguments import encoded
-from kvrm.debug.switches import trace_switch
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
@@ -48,6 +47,7 @@ from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.linux.user_state import State
 from kvrm.memory import GuestFault, Image, Memory
+from kvrm.observe.switches import trace_switch
 from kvrm.streams import Closed
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvrm.arguments import choice, collection, shown
-from kvrm.debug.switches import trace_switch
 from kvrm.errors import UsageError
 from kvrm.isa.features import feature_set
 from kvrm.machine.state import State
 from kvrm.memory import Memory
+from kvrm.observe.switches import trace_switch
 
 ENGINES = {
     "tiered": "kvrm.engine.translator.engine:Translator",
@@ -134,7 +134,8 @@ def make_engine(kind: EngineKind, state: State, memory: Memory, target: str) -> 
     if kind.program:
         engine.prepare()
     if topics - {"sys"}:
-        from kvrm.debug.trace import Tracer
+        from kvrm.observe.stepping import Stepping
+        from kvrm.observe.trace import Tracer
 
-        return Tracer(engine, state, memory, topics, start)
+        return Stepping(engine, state, Tracer(state, memory, topics), start)
     return engine

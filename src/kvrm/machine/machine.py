@@ -37,8 +37,8 @@ from kvrm.memory.addresses import code_address, span
 from kvrm.streams import Closed
 
 if TYPE_CHECKING:
-    from kvrm.debug.profile import Profile
     from kvrm.machine.lanes import Lanes
+    from kvrm.observe.profile import Profile
 
 ENDED = (Stop.EXIT, Stop.SIGNAL, Stop.SYSCALL)
 """Stops after which a program does not go on by itself: it is over, or waits for what cannot come."""
@@ -224,7 +224,7 @@ class Machine(Registers):
     @property
     def profile(self) -> Profile:
         """Where instructions and seconds of all runs so far went, without those of lanes."""
-        from kvrm.debug.profile import make_profile
+        from kvrm.observe.profile import make_profile
 
         return make_profile(self.lane.engine.account, self._seconds, self.lane.memory.peek, self.features)
 

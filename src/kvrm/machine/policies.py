@@ -8,7 +8,7 @@ known only if it passes a test; a loop's iterations are skipped only if it is ex
 
 What each question's policy has to be, the component declares that asks it: `Policy` in
 `kvrm.engine.interpreter.dispatch`, `kvrm.caches.sites`, `kvrm.binary.proposals` and `kvrm.loops.sites`,
-`InlinePolicy` in `kvrm.engine.interpreter.inline`, `Watching` in `kvrm.engine.interpreter.recorder`. Networks
+`InlinePolicy` in `kvrm.engine.interpreter.inline`, `AccessObserver` in `kvrm.observe.observer`. Networks
 (`kvrm.neural`) are an optional part: they are imported when a machine is asked for one.
 """
 

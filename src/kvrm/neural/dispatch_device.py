@@ -10,23 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from llvmlite import ir
 
-from kvrm.backend.gpu.device_abi import pointer
-from kvrm.backend.gpu.driver import Device
+from kvrm.backend.gpu.device_abi import begin_kernel
 from kvrm.backend.gpu.kernel import LAYOUT, TRIPLE
 from kvrm.backend.gpu.ptx import compile_ptx
+from kvrm.backend.protocols import Driver
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
 from kvrm.neural.dispatch_staged import constants, emit_decision, emit_outputs
 from kvrm.neural.weights import Floats
-from kvrm.staging.emitter import I8, I32, I64, Emitter
+from kvrm.staging.emitter import I32, I64, PTR, Emitter, Module, Value
+from kvrm.staging.host import add, load_byte, local
+from kvrm.staging.operations import MEMORY, Emitted, Operations
+from kvrm.staging.translation import define
 
+CLASSES = len(Execution)
 THREADS, BLOCKS = 256, 4096
 REGISTERS = 128
 """What a thread may use: the outputs of two layers are in registers."""
 CONSTANT = 4
 """LLVM's number of the address space of constants."""
+LOW, MOST = (1 << 24) - 1, (1 << 32) - 1
 WRONG, LEAST, COUNTS = 0, 1, 2
 """Words of the result: wrong ones, bits of the least lead as float32, then one count for each class."""
 
@@ -42,7 +46,7 @@ class Verdict:
 
 
 def verify(
-    gpu: Device,
+    gpu: Driver,
     flat: Floats,
     first: int = 0,
     words: int = 1 << 32,
@@ -55,7 +59,7 @@ def verify(
     """
     gpu.use()
     module = gpu.load(gpu.compile(compile_ptx(device_text(flat), gpu.arch), REGISTERS))
-    result = np.zeros(COUNTS + len(Execution), np.uint64)
+    result = np.zeros(COUNTS + CLASSES, np.uint64)
     result[LEAST] = np.array(np.inf, np.float32).view(np.uint32)
     buffers = [gpu.upload(array) for array in (classes(), result)]
     start, end = gpu.event(), gpu.event()
@@ -71,57 +75,71 @@ def verify(
 
 
 def device_text(flat: Floats) -> str:
-    """`verify(table, result, first, count)`: thread n takes `count` words, from `first` + n * `count` on."""
-    module = ir.Module(name="verify")
+    """`verify(table, result, first, count)`, for a thread's share of the words."""
+    module = Module(name="verify")
     module.triple, module.data_layout = TRIPLE, LAYOUT
-    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), "verify")
-    fn.calling_convention = "ptx_kernel"
-    e, weights = Emitter(fn.append_basic_block("entry")), constants(module, flat, CONSTANT)
-    table, result = (pointer(e, a) for a in fn.args[:2])
-    start = _first_word(e, *(e.trunc(a, I32) for a in fn.args[2:]))
-    top = e.shl(e.lshr(start, ir.Constant(I32, 24)), ir.Constant(I32, 24))
-    with e.goto_entry_block():
-        wrong, least = e.alloca(I64), e.alloca(I32)
-        counts = [e.alloca(I64) for _ in Execution]
-    for place in (wrong, *counts):
-        e.store(ir.Constant(I64, 0), place)
-    e.store(ir.Constant(I32, -1), least)
-    with e.repeat(fn.args[3]) as i:
-        low = e.and_(e.add(start, e.trunc(i, I32)), ir.Constant(I32, (1 << 24) - 1))
-        word = e.or_(top, low)
-        work, margin = emit_decision(e, emit_outputs(e, weights, word))
-        right = e.icmp_unsigned("==", work, e.zext(e.load_at(table, _cell(e, word), I8), I32))
-        _add(e, wrong, e.not_(right))
-        _lower(e, least, e.select(right, e.bitcast(margin, I32), ir.Constant(I32, -1)))
-        for number, place in enumerate(counts):
-            _add(e, place, e.icmp_unsigned("==", work, ir.Constant(I32, number)))
-    lead = e.load(least, typ=I32)
-    e.atomic_rmw("umin", e.at(result, 8 * LEAST), e.zext(lead, I64), "monotonic")
-    for at, place in ((WRONG, wrong), *((COUNTS + n, place) for n, place in enumerate(counts))):
-        e.atomic_rmw("add", e.at(result, 8 * at), e.load(place, typ=I64), "monotonic")
+
+    def answer(e: Emitter, word: Value) -> Value:
+        work, lead = emit_decision(e, emit_outputs(e, constants(e, flat, CONSTANT), e.trunc(word, I32)))
+        return e.or_(e.zext(work, I64), e.shl(e.zext(e.bitcast(lead, I32), I64), e.const(I64, 32)))
+
+    operations: Operations = {
+        **MEMORY,
+        answered: Emitted(answer),
+        thread: Emitted(_thread),
+        lower: Emitted(_lower),
+    }
+    e, arguments = begin_kernel(module, "verify", 4)
+    e.call(define(module, check, operations), arguments)
     e.ret_void()
     return str(module)
 
 
-def _first_word(e: Emitter, first: ir.Value, count: ir.Value) -> ir.Value:
-    """The word that a thread begins with."""
+def check(table: int, result: int, first: int, count: int) -> int:
+    """Thread n takes `count` words, from `first` + n * `count` on."""
+    start = first + thread() * count
+    wrong = 0
+    least = MOST
+    counts = local(CLASSES)
+    for work in range(CLASSES):
+        counts[work] = 0
+    for i in range(count):
+        word = start & ~LOW | (start + i) & LOW
+        found = answered(word)
+        work = found & MOST
+        cell = word >> 19 << 7 | word >> 10 & 0x7F  # `kvrm.isa.execution.cells_of`
+        if load_byte(table + cell) == work:
+            least = min(least, found >> 32)
+        else:
+            wrong += 1
+        counts[work] += 1
+    add(result + 8 * WRONG, wrong)
+    lower(result + 8 * LEAST, least)
+    for work in range(CLASSES):
+        add(result + 8 * (COUNTS + work), counts[work])
+    return 0
+
+
+def answered(word: int) -> int:
+    """The class of a word, and from bit 32 on the bits of its lead as float32."""
+    raise NotImplementedError
+
+
+def thread() -> int:
+    """Which of all threads this is."""
+    raise NotImplementedError
+
+
+def lower(address: int, bits: int) -> int:
+    """Have the word at an address be no more; of float32 that are not negative, bits order as numbers do."""
+    raise NotImplementedError
+
+
+def _thread(e: Emitter) -> Value:
     names = ("ctaid.x", "ntid.x", "tid.x")
-    block, size, thread = (e.external(f"llvm.nvvm.read.ptx.sreg.{n}", I32) for n in names)
-    return e.add(first, e.mul(e.add(e.mul(block, size), thread), count))
+    block, size, number = (e.external(f"llvm.nvvm.read.ptx.sreg.{n}", I32) for n in names)
+    return e.zext(e.add(e.mul(block, size), number), I64)
 
 
-def _cell(e: Emitter, word: ir.Value) -> ir.Value:
-    """`kvrm.isa.execution.cells_of`."""
-    high = e.shl(e.lshr(word, ir.Constant(I32, 19)), ir.Constant(I32, 7))
-    low = e.and_(e.lshr(word, ir.Constant(I32, 10)), ir.Constant(I32, 0x7F))
-    return e.zext(e.or_(high, low), I64)
-
-
-def _add(e: Emitter, place: ir.Value, flag: ir.Value) -> None:
-    e.store(e.add(e.load(place, typ=I64), e.zext(flag, I64)), place)
-
-
-def _lower(e: Emitter, place: ir.Value, bits: ir.Value) -> None:
-    """The less of two; of float32 that are not negative, the bits order as the numbers do."""
-    before = e.load(place, typ=I32)
-    e.store(e.select(e.icmp_unsigned("<", bits, before), bits, before), place)
+def _lower(e: Emitter, address: Value, bits: Value) -> Value:
+    return e.atomic_rmw("umin", e.inttoptr(address, PTR), bits, "monotonic")

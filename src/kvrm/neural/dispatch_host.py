@@ -7,15 +7,16 @@ import functools
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.isa.execution import Classes, Words
 from kvrm.neural.dispatch_network import COUNT, NAME, random_weights
-from kvrm.neural.dispatch_staged import emit_decision, emit_outputs, loaded_again
+from kvrm.neural.dispatch_staged import emit_decision, emit_outputs
 from kvrm.neural.weights import Floats, load
 from kvrm.staging import native
-from kvrm.staging.emitter import I8, I32, I64, PTR, Emitter
+from kvrm.staging.emitter import I64, PTR, Emitter, Module, Value, integer
+from kvrm.staging.operations import Emitted
+from kvrm.staging.translation import define
 
 LANES = 16
 """Words at a time."""
@@ -45,6 +46,32 @@ class HostNetwork:
         return self.decide(words)[0]
 
 
+def decide(weights: int, words: int, classes: int, margins: int, count: int) -> int:
+    """Classes and leads of `count` times LANES words.
+
+    For all that LLVM knows the weights' address changes. Otherwise it would load all of them before the loop,
+    which do not fit the registers, and so store and load them again.
+    """
+    for i in range(count):
+        at = LANES * i
+        decide_some(weights + (i >> 40), words + 4 * at, classes + at, margins + 4 * at)
+    return 0
+
+
+def decide_some(weights: int, words: int, classes: int, margins: int) -> int:
+    """Of LANES words."""
+    raise NotImplementedError
+
+
+def _decide_some(e: Emitter, *addresses: Value) -> Value:
+    weights, words, classes, margins = (e.inttoptr(address, PTR) for address in addresses)
+    some = e.load(words, typ=integer(32, LANES), align=4)
+    chosen, margin = emit_decision(e, emit_outputs(e, weights, some))
+    e.store(e.trunc(chosen, integer(8, LANES)), classes, align=1)
+    e.store(margin, margins, align=4)
+    return e.const(I64, 0)
+
+
 @functools.cache
 def _compiled() -> tuple[Any, native.Loader]:
     """The function, and what keeps it."""
@@ -54,19 +81,8 @@ def _compiled() -> tuple[Any, native.Loader]:
 
 
 def _text() -> str:
-    """`void decide(weights, words, classes, margins, count)`: `count` times LANES words."""
-    module = ir.Module(name="dispatch")
-    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR] * 4 + [I64]), "decide")
-    weights, words, classes, margins, count = fn.args
-    e = Emitter(fn.append_basic_block("entry"))
-    with e.repeat(count) as i:
-        at = e.mul(i, ir.Constant(I64, LANES))
-        four = e.mul(at, ir.Constant(I64, 4))
-        some = e.load_at(words, four, ir.VectorType(I32, LANES), align=4)
-        chosen, margin = emit_decision(e, emit_outputs(e, loaded_again(e, weights, i), some))
-        e.store_at(e.trunc(chosen, ir.VectorType(I8, LANES)), classes, at, align=1)
-        e.store_at(margin, margins, four, align=4)
-    e.ret_void()
+    module = Module(name="dispatch")
+    define(module, decide, {decide_some: Emitted(_decide_some)})
     return str(module)
 
 

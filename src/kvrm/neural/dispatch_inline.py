@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from kvrm.isa.execution import Classes, Words
 from kvrm.neural.dispatch_host import HostNetwork
 from kvrm.neural.dispatch_network import COUNT, NAME
 from kvrm.neural.dispatch_staged import constants, emit_decision, emit_outputs
 from kvrm.neural.weights import Floats, hash_of, load
-from kvrm.staging.emitter import Emitter
+from kvrm.staging.emitter import Emitter, Value
 
 
 class InlineNetwork:
@@ -23,9 +21,9 @@ class InlineNetwork:
         """Class of each word."""
         return self._host.classes(words)
 
-    def emit(self, e: Emitter, word: ir.Value) -> ir.Value:
+    def emit(self, e: Emitter, word: Value) -> Value:
         """The class of a word, 32 bits both."""
-        return emit_decision(e, emit_outputs(e, constants(e.module, self._flat), word))[0]
+        return emit_decision(e, emit_outputs(e, constants(e, self._flat), word))[0]
 
 
 def shipped() -> InlineNetwork:

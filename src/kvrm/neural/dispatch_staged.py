@@ -7,17 +7,16 @@ multiply-add of float32. That is exact arithmetic with one rounding a step, so a
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 
 from kvrm.isa.execution import SIDE_BITS
 from kvrm.neural.dispatch_network import SIZES, WIDTH, places
 from kvrm.neural.weights import Floats
-from kvrm.staging.emitter import I32, I64, Emitter, constant
+from kvrm.staging.emitter import FLOATS, I32, I64, Emitter, Value, integer
 
-F32 = ir.FloatType()
+NEGATIVE_INFINITY = 0xFF800000
 
 
-def emit_outputs(e: Emitter, weights: ir.Value, words: ir.Value) -> list[ir.Value]:
+def emit_outputs(e: Emitter, weights: Value, words: Value) -> list[Value]:
     """The outputs of the last layer for `words`, i32 or lanes of it; `weights` points to the parameters."""
     values = _embedded(e, weights, words)
     values += [_bit(e, words, b) for b in SIDE_BITS]
@@ -30,74 +29,55 @@ def emit_outputs(e: Emitter, weights: ir.Value, words: ir.Value) -> list[ir.Valu
     return values
 
 
-def emit_decision(e: Emitter, outputs: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
+def emit_decision(e: Emitter, outputs: list[Value]) -> tuple[Value, Value]:
     """The class (as `words`), the first of the greatest outputs; and its lead over the next one, float32."""
-    best, second = outputs[0], _lanes(e, outputs[0], float("-inf"))
-    t = ir.VectorType(I32, best.type.count) if isinstance(best.type, ir.VectorType) else I32
-    chosen: ir.Value = constant(t, 0)
+    best, second = outputs[0], _number(e, outputs[0], NEGATIVE_INFINITY)
+    t = integer(32, e.lanes(best))
+    chosen: Value = e.const(t, 0)
     for number, output in enumerate(outputs[1:], 1):
         greater = e.fcmp_ordered(">", output, best)
         lower = e.select(greater, best, output)
         second = e.select(e.fcmp_ordered(">", lower, second), lower, second)
         best = e.select(greater, output, best)
-        chosen = e.select(greater, constant(t, number), chosen)
+        chosen = e.select(greater, e.const(t, number), chosen)
     return chosen, e.fsub(best, second)
 
 
-def constants(module: ir.Module, flat: Floats, space: int = 0) -> ir.Value:
-    """The parameters as constants of a module, in an address space: a pointer to them.
+def constants(e: Emitter, flat: Floats, space: int = 0) -> Value:
+    """The address of the parameters as constants of the module, in an address space.
 
     They are given as bits, for LLVM's text would round them.
     """
-    t = ir.ArrayType(I32, len(flat))
-    made = ir.GlobalVariable(module, t, "weights", addrspace=space)
-    made.linkage, made.global_constant, made.align = "internal", True, 16
-    made.initializer = ir.Constant(t, [ir.Constant(I32, int(bits)) for bits in flat.view(np.uint32)])
-    made.type = ir.PointerType(addrspace=space)
-    return made
+    return e.table(I32, "weights", flat.view(np.uint32).tolist(), space)
 
 
-def loaded_again(e: Emitter, weights: ir.Value, i: ir.Value) -> ir.Value:
-    """`weights` in round `i`, 64 bits below 2^40, of a loop: the optimiser cannot load all of them before it.
-
-    They would not fit the registers, and be stored and loaded again.
-    """
-    return e.at(weights, e.lshr(i, ir.Constant(I64, 40)))
-
-
-def _embedded(e: Emitter, weights: ir.Value, words: ir.Value) -> list[ir.Value]:
+def _embedded(e: Emitter, weights: Value, words: Value) -> list[Value]:
     """The numbers that the top byte chooses."""
-    if not isinstance(words.type, ir.VectorType):
+    lanes = e.lanes(words)
+    if lanes == 1:
         return [_row(e, weights, words, i) for i in range(WIDTH)]
-    lanes = [e.extract_element(words, e.index(k)) for k in range(words.type.count)]
-    found = []
-    for i in range(WIDTH):
-        value = ir.Constant(ir.VectorType(F32, len(lanes)), ir.Undefined)
-        for k, word in enumerate(lanes):
-            value = e.insert_element(value, _row(e, weights, word, i), e.index(k))
-        found.append(value)
-    return found
+    each = [e.extract_element(words, e.index(k)) for k in range(lanes)]
+    return [e.together([_row(e, weights, word, i) for word in each]) for i in range(WIDTH)]
 
 
-def _row(e: Emitter, weights: ir.Value, word: ir.Value, i: int) -> ir.Value:
-    top = e.zext(e.lshr(word, ir.Constant(I32, 24)), I64)
-    return _parameter(e, weights, e.add(e.mul(top, ir.Constant(I64, 4 * WIDTH)), ir.Constant(I64, 4 * i)))
+def _row(e: Emitter, weights: Value, word: Value, i: int) -> Value:
+    top = e.zext(e.lshr(word, e.const(I32, 24)), I64)
+    return _parameter(e, weights, e.add(e.mul(top, e.const(I64, 4 * WIDTH)), e.const(I64, 4 * i)))
 
 
-def _parameter(e: Emitter, weights: ir.Value, offset: ir.Value | int) -> ir.Value:
-    value = e.load_at(weights, offset, F32)
+def _parameter(e: Emitter, weights: Value, offset: Value | int) -> Value:
+    value = e.load_at(weights, offset, FLOATS[32])
     # weights never change: loads of them need no order among stores, and may leave loops
     value.set_metadata("invariant.load", e.module.add_metadata([]))
     return value
 
 
-def _bit(e: Emitter, words: ir.Value, b: int) -> ir.Value:
-    one = e.and_(e.lshr(words, constant(words.type, b)), constant(words.type, 1))
-    t = ir.VectorType(F32, one.type.count) if isinstance(one.type, ir.VectorType) else F32
-    return e.uitofp(one, t)
+def _bit(e: Emitter, words: Value, b: int) -> Value:
+    one = e.and_(e.lshr(words, e.const(words.type, b)), e.const(words.type, 1))
+    return e.uitofp(one, e.real(one).type)
 
 
-def _sum(e: Emitter, weights: ir.Value, values: list[ir.Value], first: int, bias: int) -> ir.Value:
+def _sum(e: Emitter, weights: Value, values: list[Value], first: int, bias: int) -> Value:
     total = _like(e, values[0], _parameter(e, weights, 4 * bias))
     for i, value in enumerate(values):
         weight = _like(e, value, _parameter(e, weights, 4 * (first + i)))
@@ -105,14 +85,15 @@ def _sum(e: Emitter, weights: ir.Value, values: list[ir.Value], first: int, bias
     return total
 
 
-def _like(e: Emitter, value: ir.Value, scalar: ir.Value) -> ir.Value:
-    return e.splat(scalar, value.type.count) if isinstance(value.type, ir.VectorType) else scalar
+def _like(e: Emitter, value: Value, scalar: Value) -> Value:
+    return scalar if e.lanes(value) == 1 else e.splat(scalar, e.lanes(value))
 
 
-def _lanes(e: Emitter, value: ir.Value, number: float) -> ir.Value:
-    return _like(e, value, ir.Constant(F32, number))
+def _number(e: Emitter, value: Value, bits: int) -> Value:
+    """A constant float32, in as many lanes as a value."""
+    return e.real(e.const(integer(32, e.lanes(value)), bits))
 
 
-def _relu(e: Emitter, value: ir.Value) -> ir.Value:
-    zero = _lanes(e, value, 0.0)
+def _relu(e: Emitter, value: Value) -> Value:
+    zero = _number(e, value, 0)
     return e.select(e.fcmp_ordered(">", value, zero), value, zero)

@@ -20,12 +20,12 @@ import numpy.typing as npt
 from kvrm.caches.rewards import examples_of
 from kvrm.caches.sites import CONFIGS, Questions, window_stride
 from kvrm.caches.traces import Peek, Recording, Trace
-from kvrm.engine.interpreter.recorder import Accesses
 from kvrm.errors import UsageError
 from kvrm.neural.adam import Adam
 from kvrm.neural.memory_network import COUNT, accesses_of, answers_of, fields_of
 from kvrm.neural.memory_training import BATCH, clipped, gradient_of, targets_of
 from kvrm.neural.weights import Floats, hash_of
+from kvrm.observe.observer import Accesses
 
 SEGMENT = 1 << 20
 """Accesses of a segment."""

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 PTR = ir.PointerType()
-Module, Value = ir.Module, ir.Value
+Module, Type, Value = ir.Module, ir.Type, ir.Value
 FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
 
 UNLIKELY = (1, 100_000)
@@ -66,6 +66,17 @@ class Emitter(ir.IRBuilder):
         """Lane width of an integer type in bits."""
         return int(t.element.width if isinstance(t, ir.VectorType) else t.width)
 
+    def lanes(self, value: ir.Value) -> int:
+        """How many lanes; 1 for a scalar."""
+        return int(value.type.count) if isinstance(value.type, ir.VectorType) else 1
+
+    def together(self, scalars: Sequence[ir.Value]) -> ir.Value:
+        """Lanes of scalars."""
+        out = ir.Constant(ir.VectorType(scalars[0].type, len(scalars)), ir.Undefined)
+        for at, scalar in enumerate(scalars):
+            out = self.insert_element(out, scalar, self.index(at))
+        return out
+
     def resized(self, t: ir.Type, width: int) -> ir.Type:
         """The type with the lanes of `t`, each `width` bits."""
         return integer(width, t.count if isinstance(t, ir.VectorType) else 1)
@@ -98,12 +109,7 @@ class Emitter(ir.IRBuilder):
         """Lanes picked from `a` followed by `b`; one index gives a scalar."""
         if not isinstance(a.type, ir.VectorType):
             picked = [(a, b)[i] for i in indices]
-            if len(picked) == 1:
-                return picked[0]
-            out = ir.Constant(ir.VectorType(a.type, len(indices)), ir.Undefined)
-            for at, lane in enumerate(picked):
-                out = self.insert_element(out, lane, self.index(at))
-            return out
+            return picked[0] if len(picked) == 1 else self.together(picked)
         if len(indices) == 1:
             i = indices[0]
             return self.extract_element(a if i < a.type.count else b, self.index(i % a.type.count))
@@ -130,19 +136,18 @@ class Emitter(ir.IRBuilder):
     def looked_up(self, t: ir.Type, name: str, entries: Sequence[int], index: ir.Value) -> ir.Value:
         """The entries, of type `t`, at `index`, lane by lane, in the module's constant table `name`."""
         if not isinstance(t, ir.VectorType):
-            table = self._table(t, name, entries)
+            table = self.table(t, name, entries)
             return self.load(self.gep(table, [self.zext(index, I64)], source_etype=t), typ=t)
-        out = ir.Constant(t, ir.Undefined)
-        for i in range(t.count):
-            one = self.looked_up(t.element, name, entries, self.extract_element(index, self.index(i)))
-            out = self.insert_element(out, one, self.index(i))
-        return out
+        numbers = [self.extract_element(index, self.index(i)) for i in range(t.count)]
+        return self.together([self.looked_up(t.element, name, entries, number) for number in numbers])
 
-    def _table(self, t: ir.Type, name: str, entries: Sequence[int]) -> ir.GlobalVariable:
+    def table(self, t: ir.Type, name: str, entries: Sequence[int], space: int = 0) -> ir.GlobalVariable:
+        """The address, in an address space, of a constant table of the module."""
         if name in self.module.globals:
             return self.module.globals[name]
-        table = ir.GlobalVariable(self.module, ir.ArrayType(t, len(entries)), name)
+        table = ir.GlobalVariable(self.module, ir.ArrayType(t, len(entries)), name, addrspace=space)
         table.linkage, table.global_constant, table.unnamed_addr = "internal", True, True
+        table.type, table.align = ir.PointerType(addrspace=space), 16
         table.initializer = ir.Constant(table.value_type, [ir.Constant(t, v) for v in entries])
         return table
 

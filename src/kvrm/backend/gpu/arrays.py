@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kvrm.arguments import shown
 from kvrm.backend.gpu.device_abi import GROUP, LANE_WORDS
-from kvrm.backend.gpu.driver import Device
+from kvrm.backend.protocols import Driver
 from kvrm.errors import UsageError
 from kvrm.machine.lanes_inputs import WRITABLE, offset_of, span_of, words_of
 
@@ -88,7 +88,7 @@ class _Memory:
         return DeviceArray(rows.address, (len(self._lanes), stop - start), np.uint8, rows)
 
 
-def on_host(gpu: Device, array: Any) -> npt.NDArray[np.uint8]:
+def on_host(gpu: Driver, array: Any) -> npt.NDArray[np.uint8]:
     """Bytes that may be in device memory."""
     if isinstance(array, np.ndarray):
         return array

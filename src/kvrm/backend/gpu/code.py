@@ -16,13 +16,13 @@ import numpy.typing as npt
 from kvrm import cache
 from kvrm.backend.gpu import kernel, prefetch
 from kvrm.backend.gpu.device_abi import CHUNKS, OWN_WORDS, PLAIN, Param
-from kvrm.backend.gpu.driver import Buffer, Device, Kernel
 from kvrm.backend.gpu.flow import in_flow_order
 from kvrm.backend.gpu.group_memory import CHUNK
 from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.backend.gpu.region_plan import fits
 from kvrm.backend.gpu.skipping import Skipped
 from kvrm.backend.gpu.transfer import READY_KERNELS
+from kvrm.backend.protocols import Buffer, Driver, Kernel
 from kvrm.engine.interpreter.dispatch import Policy, misplaced
 from kvrm.engine.interpreter.inline import InlinePolicy, inline_or_none
 from kvrm.engine.interpreter.library import variants_of
@@ -77,7 +77,7 @@ class Code:
 
     def __init__(
         self,
-        gpu: Device,
+        gpu: Driver,
         pages: Mapping[int, bytes],
         features: frozenset[str],
         regions: Sequence[Region] = (),

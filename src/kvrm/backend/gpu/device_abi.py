@@ -119,6 +119,13 @@ def handler(module: Module) -> ir.FunctionType:
     return ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [module.own])
 
 
+def begin_kernel(module: ir.Module, name: str, arguments: int) -> tuple[Emitter, list[ir.Value]]:
+    """A kernel of a module, where it begins, and its arguments, 64 bits each."""
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * arguments), name)
+    fn.calling_convention = "ptx_kernel"
+    return Emitter(fn.append_basic_block("entry")), list(fn.args)
+
+
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:
     """An address of device memory as a pointer."""
     return e.addrspacecast(e.inttoptr(address, ir.PointerType(addrspace=1)), PTR)

@@ -22,7 +22,7 @@ from kvrm.backend.gpu.slices import Slices
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.engine.interpreter.engine import SIMPLE, Interpreter
-from kvrm.engine.interpreter.recorder import Recorder, Watching
+from kvrm.engine.interpreter.recorder import Recorder
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
@@ -32,6 +32,7 @@ from kvrm.machine.state import State
 from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
 from kvrm.memory.page_table import ENTRIES
 from kvrm.memory.pages import HOST
+from kvrm.observe.observer import AccessObserver
 
 PROFILED = 200_000
 """Instructions that are run and recorded on the CPU first, for regions or what is prefetched to be chosen."""
@@ -164,7 +165,7 @@ class DeviceEngine(Interpreter):
             HOST[host : host + PAGE] = data
 
 
-class Foresight(Watching, Protocol):
+class Foresight(AccessObserver, Protocol):
     """A memory policy that says, after some accesses, what is to be prefetched."""
 
     def ahead(self) -> Mapping[int, Sequence[int]]:

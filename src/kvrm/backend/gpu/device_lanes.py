@@ -21,11 +21,12 @@ from kvrm.backend.gpu.device_abi import (
     Param,
 )
 from kvrm.backend.gpu.device_process import DeviceProcess
-from kvrm.backend.gpu.driver import Buffer, Device, DeviceError
+from kvrm.backend.gpu.driver import DeviceError
 from kvrm.backend.gpu.gather import ROW_WORDS
 from kvrm.backend.gpu.group_memory import SLAB_BYTES
 from kvrm.backend.gpu.image import Image
 from kvrm.backend.gpu.pool import Pool
+from kvrm.backend.protocols import Buffer, Driver
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.linux.resident.layout import Word
 from kvrm.machine import state as layout
@@ -61,7 +62,7 @@ class DeviceLanes:
 
     def __init__(
         self,
-        gpu: Device,
+        gpu: Driver,
         code: Code,
         image: Image,
         process: DeviceProcess | None,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.backend.gpu.device_abi import LINUX
-from kvrm.backend.gpu.driver import Buffer, Device
 from kvrm.backend.gpu.group_memory import CHUNK
+from kvrm.backend.protocols import Buffer, Driver
 from kvrm.linux.loader import STACK_TOP
 from kvrm.linux.process import Process
 from kvrm.linux.resident.layout import ACTIONS_BYTES, AREA_BYTES, Fixed, Word
@@ -42,7 +42,7 @@ class DeviceProcess:
     """The process that lanes begin with, at `snapshot`; `memory` is at the same moment."""
 
     def __init__(
-        self, gpu: Device, origin: Process, memory: Memory, snapshot: Snapshot, zeros: int, lanes: int
+        self, gpu: Driver, origin: Process, memory: Memory, snapshot: Snapshot, zeros: int, lanes: int
     ) -> None:
         self._gpu, self._memory = gpu, memory
         self._start = start = Start(gpu, origin, memory, snapshot)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kvrm.backend.gpu.locked import LockedMemory
+from kvrm.backend.protocols import Driver
 from kvrm.errors import KvrmError
 
 LOG_BYTES = 1 << 14
@@ -35,7 +36,7 @@ def _driver() -> Any:
 
 
 class Device:
-    """One GPU with a context of its own. Use `device()`: there is one."""
+    """One GPU with a context of its own, as a `Driver`. Use `device()`: there is one."""
 
     def __init__(self, number: int = 0) -> None:
         self._cu = cu = _driver()
@@ -68,15 +69,13 @@ class Device:
 
     @property
     def free_bytes(self) -> int:
-        """Free device memory."""
         return int(self._call(self._cu.cuMemGetInfo)[0])
 
     def use(self) -> None:
-        """Make the device current in the calling thread: each thread that does anything with it must."""
         self._call(self._cu.cuCtxSetCurrent, self._context)
 
     def compile(self, ptx: str, registers: int) -> bytes:
-        """A cubin of PTX text for that many registers; DeviceError with the compiler's words if wrong."""
+        """The DeviceError of text that is wrong has the compiler's words."""
         cu, log = self._cu, bytearray(LOG_BYTES)
         kinds = cu.CUjit_option
         options = {
@@ -97,29 +96,24 @@ class Device:
         return cubin
 
     def load(self, cubin: bytes) -> Module:
-        """A module of machine code."""
         return Module(self, self._call(self._cu.cuModuleLoadData, cubin))
 
     def allocate(self, size: int, zero: bool = False) -> Buffer:
-        """`size` bytes of device memory."""
         buffer = Buffer(self, int(self._call(self._cu.cuMemAlloc, max(size, 16))), size)
         if zero:
             buffer.fill(0)
         return buffer
 
     def upload(self, data: Any) -> Buffer:
-        """A buffer with a copy of `data` (bytes or an array)."""
         view = memoryview(data).cast("B")
         buffer = self.allocate(view.nbytes)
         buffer.write(view)
         return buffer
 
     def copied(self, array: Any) -> Any:
-        """A copy of an array in the host's memory that is quick to upload."""
         return self._locked.copied(array)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array in the host's memory, to which it is quick to copy."""
         return self._locked.empty(shape, dtype)
 
     def _lock(self, size: int) -> int:
@@ -131,24 +125,20 @@ class Device:
         self._call(self._cu.cuMemFreeHost, address)
 
     def view(self, array: Any) -> Buffer:
-        """The bytes of an array in device memory of another library (`__cuda_array_interface__`)."""
         interface = array.__cuda_array_interface__
         size = math.prod(interface["shape"]) * np.dtype(interface["typestr"]).itemsize
         return Buffer(self, int(interface["data"][0]), size, owner=array)
 
     def event(self) -> Any:
-        """A moment in the device's stream, to be recorded."""
         return self._call(self._cu.cuEventCreate, 0)
 
     def record(self, event: Any) -> None:
         self._call(self._cu.cuEventRecord, event, 0)
 
     def seconds(self, start: Any, end: Any) -> float:
-        """Seconds between two recorded moments."""
         return float(self._call(self._cu.cuEventElapsedTime, start, end)) / 1e3
 
     def synchronize(self) -> None:
-        """Wait until the device is idle."""
         self._call(self._cu.cuCtxSynchronize)
 
 
@@ -159,7 +149,6 @@ class Buffer:
         self._device, self.address, self.size, self._owner = device, address, size, owner
 
     def write(self, data: Any, offset: int = 0) -> None:
-        """Copy `data` to the buffer."""
         view = memoryview(data).cast("B")
         if offset < 0 or offset + view.nbytes > self.size:
             raise ValueError(f"{view.nbytes} bytes at {offset} of {self.size}")
@@ -169,7 +158,6 @@ class Buffer:
             d._call(d._cu.cuMemcpyHtoD, self.address + offset, source.ctypes.data, view.nbytes)
 
     def read(self, out: Any, offset: int = 0) -> Any:
-        """Copy to `out`, a writable contiguous array, and give it back."""
         if offset < 0 or offset + out.nbytes > self.size:
             raise ValueError(f"{out.nbytes} bytes at {offset} of {self.size}")
         d = self._device
@@ -178,7 +166,6 @@ class Buffer:
         return out
 
     def repeat(self, size: int) -> None:
-        """Fill the buffer with copies of its first `size` bytes."""
         d = self._device
         while size < self.size:
             more = min(size, self.size - size)
@@ -197,7 +184,7 @@ class Buffer:
 
 
 class Module:
-    """Machine code on the device."""
+    """A module of machine code, as the driver has it."""
 
     def __init__(self, owner: Device, handle: Any) -> None:
         self._device, self._handle = owner, handle
@@ -208,7 +195,7 @@ class Module:
 
 
 class Kernel:
-    """A function that can be launched. `registers` and `stack_bytes` are what the compiler gave a thread."""
+    """A function of such a module."""
 
     def __init__(self, owner: Device, handle: Any) -> None:
         self._device, self._handle = owner, handle
@@ -217,7 +204,6 @@ class Kernel:
         self.stack_bytes = self._attribute(kinds.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
 
     def allow_shared(self, size: int) -> None:
-        """Launches may give a block that many bytes of shared memory."""
         kind = self._device._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._device._call(self._device._cu.cuFuncSetAttribute, self._handle, kind, size)
 
@@ -225,7 +211,6 @@ class Kernel:
         return int(self._device._call(self._device._cu.cuFuncGetAttribute, kind, self._handle))
 
     def launch(self, blocks: int, threads: int, arguments: Sequence[int], shared: int = 0) -> None:
-        """Queue the kernel; arguments are 64-bit words. A block gets `shared` bytes more than it declares."""
         d, words = self._device, np.array(arguments, np.uint64)
         pointers = np.array([words.ctypes.data + 8 * i for i in range(len(arguments))], np.uint64)
         d._call(
@@ -245,7 +230,7 @@ class Kernel:
 
 
 @functools.cache
-def device() -> Device:
+def device() -> Driver:
     """The process's GPU; DeviceError if there is none."""
     return Device()
 

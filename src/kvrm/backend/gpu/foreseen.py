@@ -11,7 +11,7 @@ import numpy as np
 from kvrm.backend.cpu.worker import Worker
 from kvrm.backend.gpu.region_plan import MOST_TARGETS, plan
 from kvrm.engine.interpreter.engine import Interpreter
-from kvrm.engine.interpreter.recorder import Accesses, Recorder
+from kvrm.engine.interpreter.recorder import Recorder
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.machine.breakpoints import Breakpoints
@@ -20,6 +20,7 @@ from kvrm.machine.lanes_job import Job
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import Stop
 from kvrm.memory import PAGE, GuestFault, Memory
+from kvrm.observe.observer import Accesses
 
 PIECES, PIECE, GAP = 12, 20_000, 60_000
 """How often a lane is recorded, for how many instructions, and how many it runs in between: pieces from all

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.backend.gpu.device_abi import CHUNKS, GROUP
-from kvrm.backend.gpu.driver import Device
 from kvrm.backend.gpu.group_memory import CHUNK, CODE, PRIVATE
+from kvrm.backend.protocols import Driver
 from kvrm.errors import UsageError
 from kvrm.linux.resident.layout import FILE
 from kvrm.memory import PAGE, Memory, Prot, untagged
@@ -33,7 +33,7 @@ class Image:
     """
 
     def __init__(
-        self, gpu: Device, memory: Memory, private: Container[int] = (), ahead: Iterable[int] = ()
+        self, gpu: Driver, memory: Memory, private: Container[int] = (), ahead: Iterable[int] = ()
     ) -> None:
         contents: dict[bytes, int] = {bytes(PAGE): 0}
         places: list[tuple[int, int, Prot, bool]] = []

@@ -24,6 +24,7 @@ from kvrm.backend.gpu.device_abi import (
     Own,
     Param,
     Var,
+    begin_kernel,
     pointer,
     shared_words,
 )
@@ -186,9 +187,7 @@ def _kernel(module: Module, what: Run, by_block: bool, lone: bool) -> None:
     If it is 0, only those run that are to go on with what is left of an earlier grant. With `by_block` all
     warps of a block run the same slot at a time, so that they share what the instruction cache has of it.
     """
-    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64, I64]), "run")
-    fn.calling_convention = "ptx_kernel"
-    e, (params, grant) = Emitter(fn.append_basic_block("entry")), fn.args
+    e, (params, grant) = begin_kernel(module, "run", 2)
     thread = Thread(e, params)
     begin, done, end = (e.append_basic_block(n) for n in ("begin", "done", "end"))
     e.cbranch(thread.group_exists, begin, end)

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from kvrm.backend.gpu.code import Code, parameters
 from kvrm.backend.gpu.device_abi import CHUNKS, GROUP, LANE_WORDS, PAGES_LEFT, Param
-from kvrm.backend.gpu.driver import Buffer, Device
 from kvrm.backend.gpu.group_memory import CHUNK, SLAB_BYTES
 from kvrm.backend.gpu.image import ENTRY
+from kvrm.backend.protocols import Buffer, Driver
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, R_BIT, W_BIT
@@ -28,7 +28,7 @@ BLOCK = 256
 class OneLane:
     """The lane's memory on the device: copies of pages of the host's."""
 
-    def __init__(self, gpu: Device) -> None:
+    def __init__(self, gpu: Driver) -> None:
         self._gpu = gpu
         self._root, self._chunks = np.zeros(CHUNKS, np.uint32), 1
         self._table = np.zeros(MOST_CHUNKS * CHUNK, ENTRY)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvrm.backend.gpu.driver import Buffer, Device
 from kvrm.backend.gpu.group_memory import SLAB_BYTES
+from kvrm.backend.protocols import Buffer, Driver
 
 PART = 0.5
 """The part of the free device memory that more slabs may take: the rest is the caller's, for results and
@@ -19,7 +19,7 @@ class Pool:
     Each group is to have `ready` slabs before lanes run, besides those that it begins with.
     """
 
-    def __init__(self, gpu: Device, groups: int, ready: int) -> None:
+    def __init__(self, gpu: Driver, groups: int, ready: int) -> None:
         self._gpu = gpu
         self._blocks: list[Buffer] = []
         self._wanted = (FIRST + ready) * groups

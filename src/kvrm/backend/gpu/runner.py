@@ -19,12 +19,13 @@ from kvrm.backend.gpu.code import Code
 from kvrm.backend.gpu.device_abi import FAULT, FULL, GROUP, IS_MAPPED
 from kvrm.backend.gpu.device_lanes import Bytes, DeviceLanes, Numbers
 from kvrm.backend.gpu.device_process import DeviceProcess, chunks_ahead
-from kvrm.backend.gpu.driver import Device, device
+from kvrm.backend.gpu.driver import device
 from kvrm.backend.gpu.foreseen import NOTHING, find_accesses, find_regions
 from kvrm.backend.gpu.image import Image
 from kvrm.backend.gpu.kernel import Skip
 from kvrm.backend.gpu.leaving import Leaver, batches
 from kvrm.backend.gpu.slices import Slices
+from kvrm.backend.protocols import Driver
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.errors import UsageError
 from kvrm.machine import state as layout
@@ -164,7 +165,7 @@ class CudaLanes(Lanes):
         """Device memory that the lanes have, slabs that none has taken yet included."""
         return self._device.device_bytes
 
-    def _new_image(self, job: Job, gpu: Device) -> tuple[Image, DeviceProcess | None]:
+    def _new_image(self, job: Job, gpu: Driver) -> tuple[Image, DeviceProcess | None]:
         origin, snapshot, memory = self._machine.lane.process, job.snapshot.process, self._memory
         if origin is None:
             return Image(gpu, memory, job.snapshot.memory.pages), None

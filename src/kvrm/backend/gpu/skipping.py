@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llvmlite import ir
 
     from kvrm.backend.gpu.code import Code
-    from kvrm.backend.gpu.driver import Device
+    from kvrm.backend.protocols import Driver
 
 SITE_BYTES = layout.STATE_BYTES - SCRATCH
 """Bytes of the words of a loop; loops that need more are not skipped."""
@@ -50,7 +50,7 @@ class Site:
 class Skipped:
     """The loops of `code` that are skipped, in device memory one after the other."""
 
-    def __init__(self, gpu: Device, code: Code) -> None:
+    def __init__(self, gpu: Driver, code: Code) -> None:
         self._code = code
         self.sites: list[Site] = []
         self.buffer = gpu.allocate(MOST * SITE_BYTES)

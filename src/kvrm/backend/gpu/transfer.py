@@ -19,7 +19,7 @@ from functools import partial
 from llvmlite import ir
 
 from kvrm.backend.gpu import gather
-from kvrm.backend.gpu.device_abi import LANE_WORDS, PAGES_LEFT, pointer
+from kvrm.backend.gpu.device_abi import LANE_WORDS, PAGES_LEFT, begin_kernel, pointer
 from kvrm.backend.gpu.group_memory import MAPPED, OWN, make_ready, offset_of, own_function
 from kvrm.backend.gpu.outcome import outcome
 from kvrm.backend.gpu.thread import Thread
@@ -151,14 +151,12 @@ READY_KERNELS: dict[str, Callable[..., None]] = {"ready": _ready}
 def build(module: ir.Module) -> None:
     """Emit the kernels."""
     for name, body in (_BODIES | READY_KERNELS if module.readies else _BODIES).items():
-        fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
-        fn.calling_convention = "ptx_kernel"
-        e = Emitter(fn.append_basic_block("entry"))
-        thread = Thread(e, fn.args[0])
+        e, arguments = begin_kernel(module, name, 4)
+        thread = Thread(e, arguments[0])
         work, done = e.append_basic_block("work"), e.append_basic_block("done")
         e.cbranch(thread.exists, work, done)
         e.position_at_end(work)
-        body(e, thread, *fn.args)
+        body(e, thread, *arguments)
         e.branch(done)
         e.position_at_end(done)
         e.ret_void()

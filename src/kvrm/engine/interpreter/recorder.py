@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,35 +14,11 @@ from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import Memory
 from kvrm.memory.pages import anonymous, host_address
+from kvrm.observe.observer import Accesses, AccessObserver
 
 CHUNK = 1 << 16
 """Instructions between two looks at the buffer: it has room for as many as they can note."""
 _ROW = np.dtype([("address", "<u8"), ("slot", "<u8"), ("left", "<u4"), ("what", "<u4")])
-
-
-@dataclass(frozen=True, slots=True)
-class Accesses:
-    """n memory accesses: `pc` and `address` (uint64), `retired` before the instruction (int64).
-
-    `size` in bytes (uint8), `write` (bool). Addresses have no tag.
-    """
-
-    pc: npt.NDArray[np.uint64]
-    address: npt.NDArray[np.uint64]
-    retired: npt.NDArray[np.int64]
-    size: npt.NDArray[np.uint8]
-    write: npt.NDArray[np.bool_]
-
-
-@runtime_checkable
-class Watching(Protocol):
-    """Is told how a machine's code is read, and of its accesses."""
-
-    def attach(self, peek: Callable[[int, int], bytes]) -> None:
-        """Accesses begin; `peek(address, length)` reads code."""
-
-    def feed(self, a: Accesses) -> None:
-        """The guest made these accesses."""
 
 
 class Recorder(Interpreter):
@@ -62,7 +36,7 @@ class Recorder(Interpreter):
         self._buffer = anonymous(CHUNK * MOST_ROWS * ROW)
         self._rows = np.frombuffer(self._buffer, _ROW)
 
-    def watch_by(self, watch: Watching) -> None:
+    def watch_by(self, watch: AccessObserver) -> None:
         """Hand the accesses to `watch`, which looks at code, too."""
         watch.attach(self._memory.peek)
         self.sink = watch.feed
@@ -77,7 +51,7 @@ class Recorder(Interpreter):
 
     def _accesses(self, rows: npt.NDArray[np.void]) -> Accesses:
         slots, which = np.unique(rows["slot"], return_inverse=True)
-        pcs = np.array([self._pc_of(int(slot)) for slot in slots], np.uint64)
+        pcs = np.array([self._pool.pc_of(int(slot)) for slot in slots], np.uint64)
         horizon = self._state.get(layout.HORIZON)
         return Accesses(
             pc=pcs[which],

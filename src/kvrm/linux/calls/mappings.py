@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.segments import keep_segments
 from kvrm.linux.errno import Errno, Failure
+from kvrm.linux.files.devices import DeviceFile
 from kvrm.linux.files.file import File
-from kvrm.linux.files.open_file import DeviceFile, OpenFile, SeekableFile
+from kvrm.linux.files.open_file import OpenFile, SeekableFile
 from kvrm.linux.files.virtual import VirtualFile
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import Mapped, show_file
@@ -149,7 +150,7 @@ def _is_sealed(file: OpenFile) -> bool:
 
 def _can_be_mapped(file: OpenFile) -> bool:
     if isinstance(file, DeviceFile):
-        return file.node.kind == "zero"
+        return file.device.mapped
     return isinstance(file, SeekableFile) and not isinstance(file, VirtualFile) and not file.waits
 
 

@@ -142,7 +142,7 @@ class MagicLink(Symlink):
 
 
 class Device(Node):
-    """A character device of /dev; `kind` is null, zero, full, random or tty."""
+    """A character device of /dev; `kind` is its name in `kvrm.linux.files.devices.DEVICES`."""
 
     __slots__ = ("kind",)
     immutable = True

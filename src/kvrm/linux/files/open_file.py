@@ -11,7 +11,7 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
 from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.locks import Ranges
-from kvrm.linux.files.nodes import Device, Node
+from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.paths import Name, name_of
 from kvrm.linux.files.stored import attributes
 from kvrm.linux.files.wakeups import WaitQueue
@@ -338,55 +338,6 @@ class DirectoryFile(OpenFile):
             records += record
             position += 1
         return records, position
-
-
-class DeviceFile(OpenFile):
-    """A character device of /dev."""
-
-    node: Device
-
-    @property
-    def positioned(self) -> bool:
-        return True
-
-    @property
-    def by_piece(self) -> bool:
-        return self.node.kind == "full"
-
-    @property
-    def discards(self) -> bool:
-        return self.node.kind != "random"
-
-    @property
-    def gives_pages(self) -> bool:
-        return self.node.kind != "null"
-
-    @property
-    def takes_pages(self) -> bool:
-        return self.node.kind != "full"
-
-    def read(self, process: Process, size: int) -> bytes:
-        match self.node.kind:
-            case "null":
-                return b""
-            case "random":
-                return process.random_bytes(size)
-            case _:
-                return bytes(size)
-
-    def write(self, process: Process, data: bytes) -> int:
-        if self.node.kind == "full":
-            raise Failure(Errno.ENOSPC)
-        return len(data)
-
-    def pread(self, process: Process, size: int, offset: int) -> bytes:
-        return self.read(process, size)
-
-    def pwrite(self, process: Process, data: bytes, offset: int) -> int:
-        return self.write(process, data)
-
-    def seek(self, offset: int, whence: int) -> int:
-        return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import names
+from kvrm.linux.files.devices import DEVICES, DeviceFile
 from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.file import File
 from kvrm.linux.files.mounts import mount_of
 from kvrm.linux.files.nodes import Device, Node, Special, Symlink
-from kvrm.linux.files.open_file import DeviceFile, DirectoryFile, OpenFile
+from kvrm.linux.files.open_file import DirectoryFile, OpenFile
 from kvrm.linux.files.paths import Found, Name, resolve
 from kvrm.linux.files.pipes import Fifo, open_fifo
 from kvrm.linux.files.regular import HOST_ACCESS, GuestFile, HostFile
@@ -102,7 +103,7 @@ def open_node(process: Process, node: Node, flags: int, name: Name | bytes) -> O
             return _open_file(process, node, kept, name, truncate)
         case Virtual():
             return node.open(process, kept, name)
-        case Device() if node.kind != "tty":
+        case Device() if DEVICES[node.kind].read is not None:
             return DeviceFile(kept, name, node)
         case Device():
             raise Failure(Errno.ENXIO)

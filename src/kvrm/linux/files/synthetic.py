@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import virtual
+from kvrm.linux.files.devices import DEVICES
 from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.mounts import DEV, PROC, SHM, SYS, Mount
@@ -26,16 +27,6 @@ from kvrm.linux.proc.system import fixed
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_DEVICES: Final = {
-    "null": ("null", 1, 3, 0o666),
-    "zero": ("zero", 1, 5, 0o666),
-    "full": ("full", 1, 7, 0o666),
-    "random": ("random", 1, 8, 0o666),
-    "urandom": ("random", 1, 9, 0o666),
-    "tty": ("tty", 5, 0, 0o666),
-    # there are no terminals, neither this one nor new ones
-    "ptmx": ("tty", 5, 2, 0o666),
-}
 _DEVICE_LINKS: Final = {
     "fd": "/proc/self/fd",
     "stdin": "/proc/self/fd/0",
@@ -59,9 +50,9 @@ _NAME_SPACES: Final = {
 def add_devices(files: FileSystem) -> None:
     """Make /dev; what a root directory has there stays visible beside it."""
     dev = _directory(files, files.root, b"dev", DEV)
-    for name, (kind, major, minor, mode) in _DEVICES.items():
-        status = files.status(stat.S_IFCHR | mode, DEV, rdev=os.makedev(major, minor))
-        dev.entries[name.encode()] = Device(status, kind)
+    for name, device in DEVICES.items():
+        status = files.status(stat.S_IFCHR | 0o666, DEV, rdev=os.makedev(device.major, device.minor))
+        dev.entries[name.encode()] = Device(status, name)
     for name, target in _DEVICE_LINKS.items():
         link = files.status(stat.S_IFLNK | 0o777, DEV, size=len(target))
         dev.entries[name.encode()] = Symlink(target.encode(), link)

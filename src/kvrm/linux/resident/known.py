@@ -17,7 +17,8 @@ import numpy as np
 from kvrm.errors import UsageError
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Failure
-from kvrm.linux.files.open_file import Descriptor, DeviceFile, OpenFile
+from kvrm.linux.files.devices import DeviceFile, seeded
+from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
@@ -259,7 +260,7 @@ def _known(process: Process, question: Question, room: int) -> Known:
 
 
 def _content(process: Process, file: OpenFile, room: int) -> Known:
-    if isinstance(file, DeviceFile) and file.node.kind == "random" and not file.writable:
+    if isinstance(file, DeviceFile) and file.device.read is seeded and not file.writable:
         return Known(0, layout.stat(file.stat()), kind=Stream.RANDOM)
     if not isinstance(file, GuestFile) or file.writable:
         return FOR_THE_CPU

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Set
-from typing import Any, TextIO
+from typing import TextIO
 
-from kvrm.engine.account import Account
-from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.reference import Reference
 from kvrm.isa.a64 import decode, disassemble
 from kvrm.isa.context import Event, Flags, System
@@ -20,76 +18,35 @@ from kvrm.values import Bits, Lift
 
 
 class Tracer:
-    """An engine that runs another one instruction at a time and prints each."""
+    """Prints what the instructions of a lane are and do, as far as `topics` say."""
 
-    def __init__(
-        self,
-        engine: Any,
-        state: State,
-        memory: Memory,
-        topics: Set[str],
-        start: int,
-        out: TextIO | None = None,
-    ) -> None:
-        self._engine, self._state, self._memory = engine, state, memory
-        self._topics, self._start, self._out = topics, start, out or sys.stderr
+    def __init__(self, state: State, memory: Memory, topics: Set[str], out: TextIO | None = None) -> None:
+        self._state, self._memory, self._topics = state, memory, topics
+        self._out = out or sys.stderr
+        self._registers: dict[str, int] = {}
 
-    @property
-    def account(self) -> Account:
-        account: Account = self._engine.account
-        return account
-
-    @property
-    def retired(self) -> int:
-        """Instructions retired so far."""
-        count: int = self._engine.retired
-        return count
-
-    @retired.setter
-    def retired(self, value: int) -> None:
-        self._engine.retired = value
-
-    def invalidate(self, start: int, end: int) -> None:
-        """Forget code derived from these addresses."""
-        self._engine.invalidate(start, end)
-
-    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
-        """Run at most `budget` instructions."""
-        end, first = self.retired + budget, True
-        if self.retired < self._start:
-            left: Exit = self._engine.run(min(budget, self._start - self.retired), breakpoints)
-            if left.kind is not ExitKind.BUDGET:
-                return left
-            first = False
-        while self.retired < end:
-            if self._state.pc in breakpoints and not first:
-                return Exit(ExitKind.BREAKPOINT)
-            first = False
-            left = self._step()
-            if left.kind is not ExitKind.BUDGET:
-                return left
-        return Exit(ExitKind.BUDGET)
-
-    def _step(self) -> Exit:
-        s = self._state
-        pc, before = s.pc, _registers(s) if "regs" in self._topics else {}
+    def before(self, retired: int) -> None:
+        """Print the instruction, and what it will access."""
+        s, pc = self._state, self._state.pc
         try:
             word = int.from_bytes(self._memory.peek(pc, 4), "little")
         except GuestFault:
-            return self._engine.run(1)  # type: ignore[no-any-return]
+            self._registers = {}
+            return
+        self._registers = _registers(s) if "regs" in self._topics else {}
         if "insn" in self._topics:
             text = disassemble(word, pc) or "(undefined)"
-            print(f"{self.retired} {pc:#x}: {word:08x} {text}", file=self._out)
+            print(f"{retired} {pc:#x}: {word:08x} {text}", file=self._out)
         if "mem" in self._topics:
             for line in _Accesses(s, self._memory).of(word):
                 print(f"    {line}", file=self._out)
-        left: Exit = self._engine.run(1)
-        if "regs" in self._topics:
-            after = _registers(s)
-            changes = [f"{k}={v:#x}" for k, v in after.items() if before[k] != v]
+
+    def after(self) -> None:
+        """Print the registers that have changed."""
+        if before := self._registers:
+            changes = [f"{k}={v:#x}" for k, v in _registers(self._state).items() if before[k] != v]
             if changes:
                 print("    " + " ".join(changes), file=self._out)
-        return left
 
 
 def _registers(s: State) -> dict[str, int]:

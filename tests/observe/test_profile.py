@@ -13,12 +13,12 @@ import pytest
 
 import kvrm
 from kvrm.cli.profile import Report, Symbols
-from kvrm.debug.loops import find_loops
 from kvrm.engine.account import PLACE, Account
 from kvrm.engine.translator.compile import compile_region
 from kvrm.engine.translator.engine import SHORTEST_SLICE
 from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
+from kvrm.observe.loops import find_loops
 from patience import SECONDS
 
 ADD, SUB, LOOP, SVC, RET = 0x91000400, 0xD1000421, 0xB5FFFFC1, 0xD4000001, 0xD65F03C0

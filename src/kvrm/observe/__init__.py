@@ -1,0 +1,1 @@
+"""Looking at lanes while they run: traces, accesses, profiles, and what engines compile."""
