@@ -38,4 +38,4 @@ def test_every_block_says_what_it_is() -> None:
 
 def test_the_instruction_that_the_docs_walk_through_is_the_real_one() -> None:
     _, code = blocks(DOCS / "design/adding-an-instruction.md")[0]
-    assert code in (REPOSITORY / "src/kvrm/isa/a64/dp_register.py").read_text()
+    assert code in (REPOSITORY / "src/kvrm/isa/a64/dp_sources.py").read_text()

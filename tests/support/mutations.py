@@ -36,6 +36,7 @@ class Mutation(NamedTuple):
 
 
 IMM, REG, LANES = "isa/a64/dp_immediate.py", "isa/a64/dp_register.py", "isa/a64/simd_lanes.py"
+SOURCES = "isa/a64/dp_sources.py"
 COMMON, BRANCH, LOAD = "isa/a64/common.py", "isa/a64/branches.py", "isa/a64/loads_stores_register.py"
 PAIR, SAME, SHIFT = (
     "isa/a64/loads_stores_pair.py",
@@ -52,13 +53,13 @@ FP_ELEMENT, COMPLEX = "isa/a64/simd_fp_by_element.py", "isa/a64/simd_fp_complex.
 EXCLUSIVE = "isa/a64/loads_stores_exclusive.py"
 
 MUTATIONS = [
-    Mutation("swapped operands", REG, "m.x[Rn, n].udiv(m.x[Rm, n])", "m.x[Rm, n].udiv(m.x[Rn, n])", "udiv"),
-    Mutation("swapped operands", REG, "m.x[Rn, n].sdiv(m.x[Rm, n])", "m.x[Rm, n].sdiv(m.x[Rn, n])", "sdiv"),
-    Mutation("sign", REG, "m.x[Ra, n] - m.x[Rn, n] * m.x[Rm, n]", "m.x[Rn, n] * m.x[Rm, n] - m.x[Ra, n]", "msub"),
-    Mutation("sign", REG, "m.x[Rn, 64].umulh(m.x[Rm, 64])", "m.x[Rn, 64].smulh(m.x[Rm, 64])", "umulh"),
-    Mutation("width", REG, "m.x[Rm, n] & (n - 1))", "m.x[Rm, n] & 63)", "lslv"),
-    Mutation("off by one", REG, "(value ^ value.asr(1)).clz() - 1", "(value ^ value.asr(1)).clz()", "cls"),
-    Mutation("lane order", REG, "m.x[Rn, n].split(16).byte_reverse()", "m.x[Rn, n].split(32).byte_reverse()", "rev16"),
+    Mutation("swapped operands", SOURCES, "m.x[Rn, n].udiv(m.x[Rm, n])", "m.x[Rm, n].udiv(m.x[Rn, n])", "udiv"),
+    Mutation("swapped operands", SOURCES, "m.x[Rn, n].sdiv(m.x[Rm, n])", "m.x[Rm, n].sdiv(m.x[Rn, n])", "sdiv"),
+    Mutation("sign", SOURCES, "m.x[Ra, n] - m.x[Rn, n] * m.x[Rm, n]", "m.x[Rn, n] * m.x[Rm, n] - m.x[Ra, n]", "msub"),
+    Mutation("sign", SOURCES, "m.x[Rn, 64].umulh(m.x[Rm, 64])", "m.x[Rn, 64].smulh(m.x[Rm, 64])", "umulh"),
+    Mutation("width", SOURCES, "m.x[Rm, n] & (n - 1))", "m.x[Rm, n] & 63)", "lslv"),
+    Mutation("off by one", SOURCES, "(value ^ value.asr(1)).clz() - 1", "(value ^ value.asr(1)).clz()", "cls"),
+    Mutation("lane order", SOURCES, "m.x[Rn, n].split(16).byte_reverse()", "m.x[Rn, n].split(32).byte_reverse()", "rev16"),
     Mutation("missing increment", REG, 'if op in ("csinc", "csneg"):', 'if op in ("csinc",):', "csneg"),
     Mutation("missing flag", REG, 'if op in ("ands", "bics"):', 'if op in ("ands",):', "bics_shift"),
     Mutation("wrong operator", REG, 'if op in ("bic", "orn", "eon", "bics"):', 'if op in ("bic", "orn", "bics"):', "eon_shift"),

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvrm.caches.berti import berti_lines
 from kvrm.caches.cache import LINE, MISSES
 from kvrm.caches.session import PolicySession, Session
 from kvrm.caches.sites import ASK_MISSES, F_BERTI, F_SITES, F_WIDTH, Kind
-from kvrm.caches.tables import B_BEST, berti_lines, best_offset
+from kvrm.caches.tables import B_BEST, best_offset
 
 
 def steps_of(session: Session) -> dict[int, list[int]]:

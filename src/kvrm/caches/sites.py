@@ -14,8 +14,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.caches.berti import E_WIDTH, berti_learn, berti_lines
 from kvrm.caches.cache import LINE, LINE_SHIFT
-from kvrm.caches.tables import E_WIDTH, berti_learn, berti_lines, mixed
+from kvrm.caches.tables import mixed
 from kvrm.staging.kernel import Array, Kernel
 
 WINDOW, ASK_MISSES = 16, 4

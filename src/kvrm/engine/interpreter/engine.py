@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from bisect import bisect_right, insort
 from collections.abc import Set
 from dataclasses import replace
-from mmap import mmap
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.slots import CHUNK_PAGES, PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slot_pool import SlotPool
+from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot, untagged
-from kvrm.memory.pages import anonymous, host_address
 
 if TYPE_CHECKING:
     from kvrm.engine.interpreter.dispatch import Dispatch, Policy
@@ -91,10 +89,7 @@ class Interpreter:
         self._skipping: Skipping | None = None
         self._code = PageTable()
         self._slots: dict[int, int] = {}
-        self._chunks: list[mmap] = []
-        self._bases: list[int] = []
-        self._page_of: dict[int, int] = {}
-        self._free: list[int] = []
+        self._pool = SlotPool()
         self._breaks: Set[int] = frozenset()
         self._version = 0
         self._first = self._library.undecoded
@@ -171,7 +166,7 @@ class Interpreter:
     @property
     def chunks(self) -> list[int]:
         """Where predecoded pages are, `CHUNK_PAGES` one after another from each address on."""
-        return self._bases
+        return self._pool.chunks
 
     def follow(self, budget: int) -> bool:
         """Record what the program does next, at most `budget` instructions, if an engine wants to know.
@@ -231,7 +226,7 @@ class Interpreter:
     def _locate(self) -> None:
         words = self._words
         ip = words[_IP]
-        self._state.pc = self._pc_of(ip) if ip else words[_PC]
+        self._state.pc = self._pool.pc_of(ip) if ip else words[_PC]
 
     def record(self, count: int) -> list[int]:
         """Run at most `count` instructions, one by one; the addresses of those that retired.
@@ -250,7 +245,7 @@ class Interpreter:
         self.account.seconds += perf_counter() - began
         self.account.instructions += done
         slots = following[:done].tolist()
-        pc_of = {slot: self._pc_of(slot) if slot else 0 for slot in set(slots)}
+        pc_of = {slot: self._pool.pc_of(slot) if slot else 0 for slot in set(slots)}
         self._locate()
         return [first, *(pc_of[slot] for slot in slots[:-1])] if done else []
 
@@ -314,11 +309,6 @@ class Interpreter:
         return left
 
     # -- predecoded pages ------------------------------------------------------------------------------------
-    def _pc_of(self, ip: int) -> int:
-        base = self._bases[bisect_right(self._bases, ip) - 1]
-        index, offset = divmod(ip - base, PAGE_BYTES)
-        return (self._page_of[base + index * PAGE_BYTES] << 12) + offset // SLOT_PER_PC
-
     def _require_code(self, pc: int) -> int:
         """Go to `pc`, without its tag, which is returned; GuestFault if it cannot be executed."""
         self._state.pc = pc = untagged(pc)
@@ -332,23 +322,9 @@ class Interpreter:
         page = self._require_code(pc) >> 12
         if page in self._slots:
             return
-        base = self._slots[page] = self._take_slots(page)
+        base = self._slots[page] = self._pool.take(page)
         self._reset(page)
         self._code.entries[page] = base
-
-    def _take_slots(self, page: int) -> int:
-        if not self._free:
-            self._new_chunk()
-        base = self._free.pop()
-        self._page_of[base] = page
-        return base
-
-    def _new_chunk(self) -> None:
-        chunk = anonymous(CHUNK_PAGES * PAGE_BYTES)
-        base = host_address(chunk)
-        self._chunks.append(chunk)
-        insort(self._bases, base)
-        self._free += [base + i * PAGE_BYTES for i in range(CHUNK_PAGES)]
 
     def _reset(self, page: int) -> None:
         base = self._slots[page]
@@ -379,7 +355,7 @@ class Interpreter:
         for page in pages:
             if first <= page < last and page in self._slots:
                 self._code.entries[page] = 0
-                self._free.append(self._slots.pop(page))
+                self._pool.give_back(self._slots.pop(page))
                 if self._skipping is not None:
                     self._skipping.forget(page)
 
@@ -395,7 +371,7 @@ class Interpreter:
 
     def copy_page(self, page: int) -> int:
         """More slots for a page: all of them go on in its own ones. Their host address."""
-        base = self._take_slots(page)
+        base = self._pool.take(page)
         ctypes.memset(base, 0, PAGE_BYTES)
         self._library.lay_out(base, page << 12, self._library.next_page, self._library.next_page)
         if self._dispatch is not None:
@@ -411,4 +387,4 @@ class Interpreter:
 
     def drop_copy(self, copy: int) -> None:
         """Give the slots of a copy back."""
-        self._free.append(copy)
+        self._pool.give_back(copy)

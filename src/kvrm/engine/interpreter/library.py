@@ -251,7 +251,8 @@ def _stage(
     from llvmlite import ir
 
     from kvrm.engine.interpreter.recording import RecordingStage
-    from kvrm.engine.interpreter.stage import HandlerStage, build_handler
+    from kvrm.engine.interpreter.stage import HandlerStage
+    from kvrm.engine.interpreter.variant_handlers import build_handlers
     from kvrm.isa.a64 import definition_of
     from kvrm.isa.definition import bucket_keys
     from kvrm.isa.encoding import subtract
@@ -265,7 +266,7 @@ def _stage(
     for number, (key, statics) in enumerate(variants):
         d = definition_of(key)
         label = "/".join([key, *(f"{f.name}={v}" for f, v in zip(d.statics, statics, strict=True))])
-        decoders.append(build_handler(module, label, d, statics, kind=kind))
+        decoders.append(build_handlers(module, label, d, statics, kind))
         for cube in subtract(d.variant_cube(statics), d.unallocated):
             rows += [[k, cube.mask, cube.value, number] for k in bucket_keys(cube)]
             native.dump("decode", f"{cube.mask:08x} {cube.value:08x} {label}")

@@ -51,7 +51,7 @@ class Recorder(Interpreter):
 
     def _accesses(self, rows: npt.NDArray[np.void]) -> Accesses:
         slots, which = np.unique(rows["slot"], return_inverse=True)
-        pcs = np.array([self._pc_of(int(slot)) for slot in slots], np.uint64)
+        pcs = np.array([self._pool.pc_of(int(slot)) for slot in slots], np.uint64)
         horizon = self._state.get(layout.HORIZON)
         return Accesses(
             pc=pcs[which],

@@ -393,32 +393,3 @@ def operand_width(width: int) -> int:
         if width <= w:
             return w
     raise StagingError(f"an operand of {width} bits")
-
-
-def build_handler(
-    module: ir.Module,
-    name: str,
-    definition: Definition,
-    statics: Sequence[int],
-    function: type[Function] = Function,
-    kind: type[HandlerStage] = HandlerStage,
-) -> ir.Function:
-    """Emit one variant's handlers; the decoder that chooses among them and fills the slot.
-
-    `function` is the kind of function that handlers are, on the target at hand; `kind` stages them.
-    """
-
-    def build(into: ir.Module, suffix: str, slow: ir.Function | None, form: Form = Form.ALL) -> HandlerStage:
-        stage = kind(into, name + suffix, slow, form, function)
-        stage.build(definition, statics)
-        return stage
-
-    trial = build(ir.Module(name="trial"), "", None)
-    slow = build(module, "_slow", None).function if trial.touches_memory else None
-    stage = build(module, "", slow, Form.AT_X if trial.has_base else Form.ALL)
-    special = None
-    if trial.has_static_target:
-        special = build(module, "_near", slow, Form.NEAR)
-    elif trial.has_base:
-        special = build(module, "_sp", slow, Form.AT_SP)
-    return stage.decoder(module, f"{name}_decode", definition, special)

@@ -10,6 +10,7 @@ from kvrm.isa.a64 import (  # noqa: F401 - importing a group registers its defin
     dp_flags,
     dp_immediate,
     dp_register,
+    dp_sources,
     fp_compare,
     fp_conversions,
     fp_data_processing,
