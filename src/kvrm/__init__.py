@@ -10,12 +10,18 @@
 1
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from kvrm.errors import HostError, KvrmError, OutOfMemory, OutOfRange, ProgramError, UsageError
 from kvrm.machine.machine import Machine
 from kvrm.machine.result import STOPS, Fault, Progress, Result, Stop
-from kvrm.machine.texts import Texts
 from kvrm.memory import Memory, Prot
 from kvrm.streams import CLOSED
+
+if TYPE_CHECKING:
+    from kvrm.machine.texts import Texts
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,3 +42,12 @@ __all__ = [
     "Texts",
     "UsageError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`Texts`, imported when it is asked for: it needs numpy, which one machine does not."""
+    if name == "Texts":
+        from kvrm.machine.texts import Texts
+
+        return Texts
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

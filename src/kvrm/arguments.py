@@ -3,21 +3,26 @@
 Each check takes the argument's name and value and gives the value in the one form that the code inside works
 with, so numpy's integers and arrays of bytes never get further than this. A value that does not fit is a
 UsageError that says what the argument takes.
+
+numpy is imported by the checks that need it: a start of one machine needs none of them, and importing it
+would take a third of its time.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from operator import index as as_index
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from kvrm.errors import OutOfRange, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _SCALARS = int | float | str | bytes | bool | None
 _WIDTH = 60
@@ -94,15 +99,20 @@ def seconds(name: str, value: Any) -> float | None:
     """How long to wait; None: for ever."""
     if value is None:
         return None
+    is_number = isinstance(value, Real) and value is not True
     # not "value < 0": neither holds for a NaN
-    if not isinstance(value, int | float | np.integer | np.floating) or value is True or not value >= 0:
+    if not (is_number and value >= 0):
         raise UsageError(f"{name} is {shown(value)}; it takes seconds, at least 0, or None")
     return float(min(value, TIMEOUT_MAX))
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False."""
-    if not isinstance(value, bool | np.bool_):
+    if isinstance(value, bool):
+        return value
+    import numpy as np
+
+    if not isinstance(value, np.bool_):
         raise UsageError(f"{name} is {shown(value)}; it takes True or False")
     return bool(value)
 
@@ -177,6 +187,8 @@ def on_device(name: str, value: Any) -> tuple[tuple[int, ...], np.dtype[Any], bo
     there = getattr(value, "__cuda_array_interface__", None)
     if there is None:
         return None
+    import numpy as np
+
     try:
         return tuple(there["shape"]), np.dtype(there["typestr"]), there.get("strides") is None
     except (AttributeError, KeyError, TypeError):
@@ -185,6 +197,8 @@ def on_device(name: str, value: Any) -> tuple[tuple[int, ...], np.dtype[Any], bo
 
 def array(name: str, value: Any) -> npt.NDArray[Any]:
     """An array in the host's memory, of whatever shape and dtype."""
+    import numpy as np
+
     try:
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError):

@@ -18,13 +18,13 @@ def main() -> None:
 
     import typer
 
-    from kvrm.cli.commands import app
+    from kvrm.cli.commands import app_for
 
     _report_progress()
     # typer exports this class' subclasses only.
     usage_error: Any = typer.BadParameter.__base__
     try:
-        code = app(prog_name="kvrm", standalone_mode=False)
+        code = app_for(sys.argv[1:])(prog_name="kvrm", standalone_mode=False)
         sys.stdout.flush()
     except usage_error as error:
         if message := error.format_message():  # empty where the help was printed instead

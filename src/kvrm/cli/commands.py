@@ -5,6 +5,8 @@ Modules are imported inside the commands: a start should not pay for what it doe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Annotated
 
@@ -190,3 +192,17 @@ def symbols(
 
 
 learning.add_to(app)
+
+
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command line for these arguments: without the commands that they do not name.
+
+    Typer builds each command that it knows of signatures and type hints, which took a tenth of a start.
+    """
+    name = arguments[0] if arguments else ""
+    named = [known for known in app.registered_commands if known.callback and known.callback.__name__ == name]
+    if not named:
+        return app
+    alone = copy(app)
+    alone.registered_commands, alone.registered_groups = named, []
+    return alone

@@ -43,30 +43,95 @@ TOPS: Final = ONES << 7
 """The lowest and the highest bit of each byte of a word."""
 
 
-# -- what the device's code has ------------------------------------------------------------------------------
-def entry_of(state: int, address: int) -> int:
+# -- code that is emitted ------------------------------------------------------------------------------------
+lane = Emitted(lane_number)
+"""Which lane of its group a thread is."""
+
+
+@Emitted
+def entry_of(e: Emitter, state: Value, address: Value) -> Value:
     """Where the group's entry of an address is (`kvrm.backend.gpu.group_memory`)."""
-    raise NotImplementedError
+    at = e.inttoptr(state, PTR)
+    root, table = (pointer(e, e.load_at(at, which, I64)) for which in (Own.ROOT, Own.TABLE))
+    return e.ptrtoint(group_memory.Access(e, root, table, lane_number(e)).entry(address), I64)
 
 
-def lane() -> int:
-    """Which lane of its group a thread is."""
-    raise NotImplementedError
-
-
-def get_page(parameters: int, number: int, entry: int, left: int) -> int:
+@Emitted
+def get_page(e: Emitter, parameters: Value, number: Value, entry: Value, left: Value) -> Value:
     """Give the lane its own copy of a page; 0 if it may not have one."""
-    raise NotImplementedError
+    pointers = (e.inttoptr(address, PTR) for address in (entry, left))
+    return e.zext(e.call(group_memory.own_function(e.module), [parameters, number, *pointers]), I64)
 
 
-def place(where: int, offset: int) -> int:
+def _at(e: Emitter, where: Value, offset: Value) -> Value:
+    shift = e.select(e.trunc(where, I1), e.const(I64, OWN_STRIDE.bit_length() - 1), e.const(I64, 3))
+    word = e.shl(e.lshr(offset, e.const(I64, 3)), shift)
+    inside = e.or_(word, e.and_(offset, e.const(I64, INSIDE)))
+    return e.inttoptr(e.add(e.and_(where, e.const(I64, -2)), inside), PTR)
+
+
+@Emitted
+def place(e: Emitter, where: Value, offset: Value) -> Value:
     """The generic address of a byte of a page."""
-    raise NotImplementedError
+    return e.ptrtoint(_at(e, where, offset), I64)
 
 
-def carry_block(to: int, at: int, of: int, start: int) -> int:
+def _places(e: Emitter, where: Value, offset: Value, count: int) -> list[Value]:
+    """The addresses of the word that a byte is in, and of those after it."""
+    stride = e.select(e.trunc(where, I1), e.const(I64, OWN_STRIDE), e.const(I64, WORD))
+    first = _at(e, where, e.and_(offset, e.const(I64, -WORD)))
+    return [first, *(e.at(first, e.mul(stride, e.const(I64, i))) for i in range(1, count))]
+
+
+def _words(e: Emitter, where: Value, offset: Value, count: int, size: int = WORD) -> list[Value]:
+    """Words that begin at any byte, without a branch; of the last only `size` bytes count."""
+    last = e.and_(e.add(offset, e.const(I64, WORD * (count - 1) + size - 1)), e.const(I64, -WORD))
+    places = [*_places(e, where, offset, count), _at(e, where, last)]
+    found = [e.load(at, typ=I64) for at in places]
+    shift = e.shl(e.and_(offset, e.const(I64, INSIDE)), e.const(I64, 3))
+    back = e.sub(e.const(I64, 63), shift)
+    pairs = itertools.pairwise(found)
+    return [e.or_(e.lshr(low, shift), e.shl(e.shl(high, e.const(I64, 1)), back)) for low, high in pairs]
+
+
+def _loaded(e: Emitter, where: Value, offset: Value, size: Value) -> Value:
+    if size.constant == 1:
+        return e.zext(e.load(_at(e, where, offset), typ=I8), I64)
+    (word,) = _words(e, where, offset, 1, size.constant)
+    return e.and_(word, e.const(I64, (1 << 8 * size.constant) - 1))
+
+
+def _put(e: Emitter, where: Value, offset: Value, value: Value, size: Value) -> Value:
+    """In a whole word, or byte by byte."""
+    low = e.and_(offset, e.const(I64, size.constant - 1))
+    aligned = e.icmp_unsigned("==", low, e.const(I64, 0))
+    with e.if_else(aligned, likely=True) as (then, otherwise):
+        with then:
+            e.store(e.trunc(value, integer(8 * size.constant)), _at(e, where, offset))
+        with otherwise:
+            for i in range(size.constant):
+                byte = e.trunc(e.lshr(value, e.const(I64, 8 * i)), I8)
+                e.store(byte, _at(e, where, e.add(offset, e.const(I64, i))))
+    return value
+
+
+def _store_words(e: Emitter, where: Value, offset: Value, words: list[Value]) -> None:
+    for word, at in zip(words, _places(e, where, offset, len(words)), strict=True):
+        e.store(word, at)
+
+
+@Emitted
+def carry_block(e: Emitter, to: Value, at: Value, of: Value, start: Value) -> Value:
     """Copy a block to where a word of a page begins; all of it is loaded before a byte is stored."""
-    raise NotImplementedError
+    _store_words(e, to, at, _words(e, of, start, BLOCK // WORD))
+    return to
+
+
+def _repeat_block(e: Emitter, to: Value, at: Value, buffer: Value, start: Value, count: Value) -> Value:
+    words = _words(e, buffer, start, BLOCK // WORD)
+    with e.repeat(count) as i:
+        _store_words(e, to, e.add(at, e.mul(i, e.const(I64, BLOCK))), words)
+    return to
 
 
 # -- pages ---------------------------------------------------------------------------------------------------
@@ -159,88 +224,8 @@ def find(site: int, where: int, offset: int, byte: int, count: int) -> int:
     return at
 
 
-# -- code that is emitted ------------------------------------------------------------------------------------
-def _entry_of(e: Emitter, state: Value, address: Value) -> Value:
-    at = e.inttoptr(state, PTR)
-    root, table = (pointer(e, e.load_at(at, which, I64)) for which in (Own.ROOT, Own.TABLE))
-    return e.ptrtoint(group_memory.Access(e, root, table, lane_number(e)).entry(address), I64)
-
-
-def _get_page(e: Emitter, parameters: Value, number: Value, entry: Value, left: Value) -> Value:
-    pointers = (e.inttoptr(address, PTR) for address in (entry, left))
-    return e.zext(e.call(group_memory.own_function(e.module), [parameters, number, *pointers]), I64)
-
-
-def _at(e: Emitter, where: Value, offset: Value) -> Value:
-    shift = e.select(e.trunc(where, I1), e.const(I64, OWN_STRIDE.bit_length() - 1), e.const(I64, 3))
-    word = e.shl(e.lshr(offset, e.const(I64, 3)), shift)
-    inside = e.or_(word, e.and_(offset, e.const(I64, INSIDE)))
-    return e.inttoptr(e.add(e.and_(where, e.const(I64, -2)), inside), PTR)
-
-
-def _places(e: Emitter, where: Value, offset: Value, count: int) -> list[Value]:
-    """The addresses of the word that a byte is in, and of those after it."""
-    stride = e.select(e.trunc(where, I1), e.const(I64, OWN_STRIDE), e.const(I64, WORD))
-    first = _at(e, where, e.and_(offset, e.const(I64, -WORD)))
-    return [first, *(e.at(first, e.mul(stride, e.const(I64, i))) for i in range(1, count))]
-
-
-def _words(e: Emitter, where: Value, offset: Value, count: int, size: int = WORD) -> list[Value]:
-    """Words that begin at any byte, without a branch; of the last only `size` bytes count."""
-    last = e.and_(e.add(offset, e.const(I64, WORD * (count - 1) + size - 1)), e.const(I64, -WORD))
-    places = [*_places(e, where, offset, count), _at(e, where, last)]
-    found = [e.load(at, typ=I64) for at in places]
-    shift = e.shl(e.and_(offset, e.const(I64, INSIDE)), e.const(I64, 3))
-    back = e.sub(e.const(I64, 63), shift)
-    pairs = itertools.pairwise(found)
-    return [e.or_(e.lshr(low, shift), e.shl(e.shl(high, e.const(I64, 1)), back)) for low, high in pairs]
-
-
-def _loaded(e: Emitter, where: Value, offset: Value, size: Value) -> Value:
-    if size.constant == 1:
-        return e.zext(e.load(_at(e, where, offset), typ=I8), I64)
-    (word,) = _words(e, where, offset, 1, size.constant)
-    return e.and_(word, e.const(I64, (1 << 8 * size.constant) - 1))
-
-
-def _put(e: Emitter, where: Value, offset: Value, value: Value, size: Value) -> Value:
-    """In a whole word, or byte by byte."""
-    low = e.and_(offset, e.const(I64, size.constant - 1))
-    aligned = e.icmp_unsigned("==", low, e.const(I64, 0))
-    with e.if_else(aligned, likely=True) as (then, otherwise):
-        with then:
-            e.store(e.trunc(value, integer(8 * size.constant)), _at(e, where, offset))
-        with otherwise:
-            for i in range(size.constant):
-                byte = e.trunc(e.lshr(value, e.const(I64, 8 * i)), I8)
-                e.store(byte, _at(e, where, e.add(offset, e.const(I64, i))))
-    return value
-
-
-def _store_words(e: Emitter, where: Value, offset: Value, words: list[Value]) -> None:
-    for word, at in zip(words, _places(e, where, offset, len(words)), strict=True):
-        e.store(word, at)
-
-
-def _carry_block(e: Emitter, to: Value, at: Value, of: Value, start: Value) -> Value:
-    _store_words(e, to, at, _words(e, of, start, BLOCK // WORD))
-    return to
-
-
-def _repeat_block(e: Emitter, to: Value, at: Value, buffer: Value, start: Value, count: Value) -> Value:
-    words = _words(e, buffer, start, BLOCK // WORD)
-    with e.repeat(count) as i:
-        _store_words(e, to, e.add(at, e.mul(i, e.const(I64, BLOCK))), words)
-    return to
-
-
 OPERATIONS: Operations = {
     **MEMORY,
-    entry_of: Emitted(_entry_of),
-    lane: Emitted(lane_number),
-    get_page: Emitted(_get_page),
-    place: Emitted(lambda e, where, offset: e.ptrtoint(_at(e, where, offset), I64)),
-    carry_block: Emitted(_carry_block),
     guest_pages.repeat_block: Emitted(_repeat_block),
     guest_pages.register: register,
     guest_pages.pages_for: pages_for,

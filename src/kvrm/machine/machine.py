@@ -30,7 +30,6 @@ from kvrm.machine.runner import Runner, Solo
 from kvrm.machine.snapshots import MachineSnapshot, Made, require_belongs
 from kvrm.machine.state import State
 from kvrm.machine.stops import Fields, hint
-from kvrm.machine.texts import is_per_lane
 from kvrm.machine.views import MemoryView
 from kvrm.memory import Memory, untagged
 from kvrm.memory.addresses import code_address, span
@@ -93,7 +92,7 @@ class Machine(Registers):
         args_of_lanes = stdin_of_lanes = None
         if args and isinstance(args[0], list | tuple):
             args, args_of_lanes = (), args
-        if is_per_lane(stdin):
+        if _is_per_lane(stdin):
             stdin, stdin_of_lanes = None, stdin
         if lanes is None and (args_of_lanes or stdin_of_lanes is not None):
             raise UsageError("a list for each lane is only for machines with lanes=")
@@ -347,6 +346,15 @@ class Machine(Registers):
 
     def __repr__(self) -> str:
         return f"<kvrm.Machine {self.engine} pc={self.pc:#x} retired={self.retired}>"
+
+
+def _is_per_lane(stdin: Any) -> bool:
+    """Whether it is a text for each lane. What is not is found out without numpy, which such a text needs."""
+    if isinstance(stdin, bytes | Closed | None) or hasattr(stdin, "read"):
+        return False
+    from kvrm.machine.texts import is_per_lane
+
+    return is_per_lane(stdin)
 
 
 def _refuse_for_bare(**given: Any) -> None:

@@ -83,16 +83,25 @@ def device_text(flat: Floats) -> str:
         work, lead = emit_decision(e, emit_outputs(e, constants(e, flat, CONSTANT), e.trunc(word, I32)))
         return e.or_(e.zext(work, I64), e.shl(e.zext(e.bitcast(lead, I32), I64), e.const(I64, 32)))
 
-    operations: Operations = {
-        **MEMORY,
-        answered: Emitted(answer),
-        thread: Emitted(_thread),
-        lower: Emitted(_lower),
-    }
+    operations: Operations = {**MEMORY, answered: Emitted(answer)}
     e, arguments = begin_kernel(module, "verify", 4)
     e.call(define(module, check, operations), arguments)
     e.ret_void()
     return str(module)
+
+
+@Emitted
+def thread(e: Emitter) -> Value:
+    """Which of all threads this is."""
+    names = ("ctaid.x", "ntid.x", "tid.x")
+    block, size, number = (e.external(f"llvm.nvvm.read.ptx.sreg.{n}", I32) for n in names)
+    return e.zext(e.add(e.mul(block, size), number), I64)
+
+
+@Emitted
+def lower(e: Emitter, address: Value, bits: Value) -> Value:
+    """Have the word at an address be no more; of float32 that are not negative, bits order as numbers do."""
+    return e.atomic_rmw("umin", e.inttoptr(address, PTR), bits, "monotonic")
 
 
 def check(table: int, result: int, first: int, count: int) -> int:
@@ -123,23 +132,3 @@ def check(table: int, result: int, first: int, count: int) -> int:
 def answered(word: int) -> int:
     """The class of a word, and from bit 32 on the bits of its lead as float32."""
     raise NotImplementedError
-
-
-def thread() -> int:
-    """Which of all threads this is."""
-    raise NotImplementedError
-
-
-def lower(address: int, bits: int) -> int:
-    """Have the word at an address be no more; of float32 that are not negative, bits order as numbers do."""
-    raise NotImplementedError
-
-
-def _thread(e: Emitter) -> Value:
-    names = ("ctaid.x", "ntid.x", "tid.x")
-    block, size, number = (e.external(f"llvm.nvvm.read.ptx.sreg.{n}", I32) for n in names)
-    return e.zext(e.add(e.mul(block, size), number), I64)
-
-
-def _lower(e: Emitter, address: Value, bits: Value) -> Value:
-    return e.atomic_rmw("umin", e.inttoptr(address, PTR), bits, "monotonic")

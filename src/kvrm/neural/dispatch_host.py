@@ -46,6 +46,17 @@ class HostNetwork:
         return self.decide(words)[0]
 
 
+@Emitted
+def decide_some(e: Emitter, *addresses: Value) -> Value:
+    """Classes and leads of LANES words: addresses of weights, words, classes and leads."""
+    weights, words, classes, margins = (e.inttoptr(address, PTR) for address in addresses)
+    some = e.load(words, typ=integer(32, LANES), align=4)
+    chosen, margin = emit_decision(e, emit_outputs(e, weights, some))
+    e.store(e.trunc(chosen, integer(8, LANES)), classes, align=1)
+    e.store(margin, margins, align=4)
+    return e.const(I64, 0)
+
+
 def decide(weights: int, words: int, classes: int, margins: int, count: int) -> int:
     """Classes and leads of `count` times LANES words.
 
@@ -58,20 +69,6 @@ def decide(weights: int, words: int, classes: int, margins: int, count: int) -> 
     return 0
 
 
-def decide_some(weights: int, words: int, classes: int, margins: int) -> int:
-    """Of LANES words."""
-    raise NotImplementedError
-
-
-def _decide_some(e: Emitter, *addresses: Value) -> Value:
-    weights, words, classes, margins = (e.inttoptr(address, PTR) for address in addresses)
-    some = e.load(words, typ=integer(32, LANES), align=4)
-    chosen, margin = emit_decision(e, emit_outputs(e, weights, some))
-    e.store(e.trunc(chosen, integer(8, LANES)), classes, align=1)
-    e.store(margin, margins, align=4)
-    return e.const(I64, 0)
-
-
 @functools.cache
 def _compiled() -> tuple[Any, native.Loader]:
     """The function, and what keeps it."""
@@ -82,7 +79,7 @@ def _compiled() -> tuple[Any, native.Loader]:
 
 def _text() -> str:
     module = Module(name="dispatch")
-    define(module, decide, {decide_some: Emitted(_decide_some)})
+    define(module, decide)
     return str(module)
 
 
