@@ -93,7 +93,7 @@ class TranslatorSide(KvrmSide):
 
     def __init__(self, step_limit: int | None = None) -> None:
         super().__init__("translator", step_limit=step_limit)
-        engine = use_memory_store(self._machine)._engine
+        engine = use_memory_store(self._machine).lane.engine
         assert isinstance(engine, ForcedTranslator)
         self._native = engine
         self.interpreted: list[int] = []
@@ -106,7 +106,7 @@ class TranslatorSide(KvrmSide):
         self.filled.append(len(self.filled) % UNFILLED != UNFILLED - 1)
         if self.filled[-1]:
             for page in range(DATA_BASE, DATA_END, PAGE):
-                self._machine._memory.resolve(page, AccessKind.WRITE)
+                self._machine.lane.memory.resolve(page, AccessKind.WRITE)
 
     def _run_one(self, case: Case) -> Outcome:
         outcome = super()._run_one(case)
