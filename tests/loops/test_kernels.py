@@ -19,7 +19,8 @@ from kvrm.memory.pages import HOST
 from kvrm.staging import native
 from kvrm.staging.emitter import Module
 from kvrm.staging.translation import define
-from loop_tools import CODE, WINDOWS, Lab, Maker, random_start
+from loop_maker import Maker, random_start
+from loop_tools import CODE, WINDOWS, Lab
 
 Skipped = Callable[[int, int, int], int]
 

@@ -40,7 +40,8 @@ from loop_cases import (
     set_registers,
 )
 from loop_lanes import Lanes, differences, random_lanes
-from loop_tools import BRK, CODE, DATA, Lab, Maker, Outcome, add, back, encode, random_start
+from loop_maker import Maker, random_start
+from loop_tools import BRK, CODE, DATA, Lab, Outcome, add, back, encode
 from places import GUESTS
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import kvrm
 from kvrm.loops import plan
 from kvrm.memory import PAGE
-from loop_tools import BRK, CODE, RX, WINDOWS, Lab, Maker, random_start
+from loop_maker import Maker, random_start
+from loop_tools import BRK, CODE, RX, WINDOWS, Lab
 
 REGISTERS = (*(f"x{i}" for i in range(31)), "sp", "nzcv", *(f"v{i}" for i in range(32)))
 SPANS = tuple(slice(start, start + pages * PAGE) for start, pages, _ in WINDOWS)

@@ -307,6 +307,13 @@ def test_on_the_cpu(calls: Path, name: str, away: Away) -> None:
     assert [lane for lane, _ in away] == [0] and away[0][1] != "umask"
 
 
+def test_what_is_shared_stays_read_only_on_the_cpu(calls: Path, away: Away) -> None:
+    ops: list[Op | bytes] = [*OPEN, of_file(TEXT, 2 * PAGE, READ, SHARED), ("umask", 0)]
+    results = lanes(calls, [*ops, ("mprotect", at(0), PAGE, READ | WRITE), *MAPS])
+    assert away == [(0, "umask")]
+    assert struct.unpack_from("<q", results.stdout[0], 8 * (OPENED + 2)) == (-E.EACCES,)
+
+
 def test_code_in_a_file(calls: Path, away: Away) -> None:
     """It may be mapped to be executed; here it is only read."""
     ops: list[Op | bytes] = [of_file(TEXT, 3 * PAGE, READ | 4), ("write", 1, at(0), 3 * PAGE)]

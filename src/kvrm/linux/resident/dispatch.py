@@ -37,6 +37,7 @@ def _with_arguments(row: Syscall) -> Callable[[Lane], int]:
     def with_arguments(lane: Lane) -> int:
         return call(lane, *[read(lane.x(i)) for i, read in enumerate(kinds)])
 
+    with_arguments.__name__ = f"sys_{row.name}"
     return with_arguments
 
 
