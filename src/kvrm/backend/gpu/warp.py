@@ -1,4 +1,4 @@
-"""What the lanes of a warp do together: the driver's `warp` emits it, so that kernels can run without a GPU."""
+"""What lanes of a warp do together: the driver's `warp` emits it, so that kernels can run without a GPU."""
 
 from __future__ import annotations
 
