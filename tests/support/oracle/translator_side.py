@@ -54,12 +54,13 @@ class AtOnce(Background):
         super().__init__()
         self._store, self._planner = store, planner.Planner()
 
-    def submit(self, job: Job, deliver: Callable[[Compiled], None]) -> None:
+    def submit(self, job: Job, deliver: Callable[[Compiled | None], None]) -> None:
         """Deliver all regions of a job."""
         ours = {"store": lambda: self._store}
         with mock.patch.multiple(planner, **ours), mock.patch.multiple(compilers, **ours):
             for region in self._planner.regions(job):
                 deliver(region)
+        deliver(None)
 
 
 def use_memory_store(machine: Any) -> Any:

@@ -44,7 +44,7 @@ class Job:
     known: dict[int, frozenset[int]]
 
 
-Deliver = Callable[[Compiled], None]
+Deliver = Callable[[Compiled | None], None]
 
 
 class Background:
@@ -57,7 +57,10 @@ class Background:
         self._started = False
 
     def submit(self, job: Job, deliver: Deliver) -> None:
-        """Plan and compile; another thread calls `deliver`. A later job of an engine replaces this one."""
+        """Plan and compile; another thread calls `deliver` for each region, then with None.
+
+        A later job of an engine replaces this one.
+        """
         self._deliver[job.engine] = deliver
         self._jobs.put(job)
         with self._lock:
@@ -90,7 +93,7 @@ class Background:
             while True:
                 self._answer(*messages.read(answers))
 
-    def _answer(self, engine: int, region: Compiled) -> None:
+    def _answer(self, engine: int, region: Compiled | None) -> None:
         deliver = self._deliver.get(engine)
         if deliver is not None:
             deliver(region)
@@ -111,7 +114,7 @@ def serve() -> None:
 
     threading.Thread(target=read, daemon=True).start()
 
-    def answer(engine: int, region: Compiled) -> None:
+    def answer(engine: int, region: Compiled | None) -> None:
         with contextlib.suppress(BrokenPipeError):
             messages.write(answers, (engine, region))
 
@@ -134,6 +137,7 @@ class _Worker:
             job = self._waiting.pop(next(iter(self._waiting)))
             for region in planner.regions(job, partial(self._is_late, job)):
                 self._answer(job.engine, region)
+            self._answer(job.engine, None)
 
     def _is_late(self, job: Job) -> bool:
         """Whether there is something newer than this job, or no time left."""

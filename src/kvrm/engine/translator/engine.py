@@ -4,7 +4,8 @@ A translated region is a handler like any other: it stands in the slot of its fi
 many instructions as it likes. What is hot is found by sampling. A run is cut into slices; where they end in
 interpreted code again and again, the engine records what the program does for a moment and asks for regions
 that would run most of that (`plan`). A region that finds a slice nearly used up says so in the state; how
-much of such a slice was interpreted between regions, a short trace tells. While it is little, slices grow.
+much of such a slice was interpreted between regions, a short trace tells. While it is little, and while
+regions are being made, slices are longer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ SHORTEST_SLICE = 100_003
 """Instructions between two samples while interpreted code is hot. Odd, so that samples do not fall into step
 with a loop, of which they would then always see the same instruction."""
 LONGEST_SLICE = 40_000_000
-FIRST, HOT, COLD = 15_000_000, 200_000, 25_000_000
+WAITING = 2_000_003
+"""The same while regions are being made, which takes longer than what samples can find out."""
+FIRST, HOT, COLD = 15_000_000, 200_000, 50_000_000
 """Instructions interpreted, as samples tell, after which the program is followed: the first time, as long as
 that brings regions, and at most. A program that is over before the first costs no compiler."""
 LONGEST_TRACE = 20_000
@@ -66,7 +69,8 @@ class Translator(Interpreter):
         self._addresses: dict[str, frozenset[int]] = {}
         self._number = next(_numbers)
         self._withdraw: Any = None
-        self._arrived: deque[Compiled] = deque()
+        self._arrived: deque[Compiled | None] = deque()
+        self._asked, self._brought = 0, False
         self._learners = [self._arrived]
         self._leads = True
         self._program = ""
@@ -86,8 +90,14 @@ class Translator(Interpreter):
     def poll(self) -> None:
         """Enter regions that have been compiled since in their slots."""
         while self._arrived:
-            self._add(self._arrived.popleft())
-            self._patience = HOT
+            region = self._arrived.popleft()
+            if region is not None:
+                self._add(region)
+                self._brought = True
+                continue
+            self._asked -= 1
+            if self._brought and not self._asked:
+                self._brought, self._patience = False, HOT
 
     def learn_from(self, leader: Interpreter) -> None:
         """As the interpreter's: use the leader's regions."""
@@ -115,6 +125,7 @@ class Translator(Interpreter):
 
     # -- sampling --------------------------------------------------------------------------------------------
     def _enter(self, budget: int) -> None:
+        self.poll()
         if self._wanted:
             self._follow(budget)
         else:
@@ -131,14 +142,13 @@ class Translator(Interpreter):
     def _sample(self) -> None:
         """A slice has ended: note where, and see what the program does if too much of it is interpreted."""
         s = self._state
-        self.poll()
         if s.get(layout.REGION):
             s.set(layout.REGION, 0)
             self._wanted, self._weight = PROBE, self._slice
             self._slice = min(2 * self._slice + 1, LONGEST_SLICE)
         else:
             self._interpreted(self._slice)
-            self._slice = max(self._slice // 2, SHORTEST_SLICE)
+            self._slice = max(self._slice // 2, WAITING if self._asked else SHORTEST_SLICE)
 
     def _interpreted(self, instructions: int) -> None:
         """That many more were: from time to time, have the program followed."""
@@ -190,6 +200,7 @@ class Translator(Interpreter):
         known = {entry: region.starts for entry, region in self._active.items()}
         trace = array("Q", self._trace).tobytes()
         job = Job(self._number, self._program, self._features, trace, code, known)
+        self._asked += 1
         self._store.background.submit(job, partial(_hand_out, self._learners))
         if self._withdraw is None:
             self._withdraw = weakref.finalize(self, self._store.background.withdraw, self._number)
@@ -267,7 +278,10 @@ class Translator(Interpreter):
         super().invalidate(start, end)
 
 
-def _hand_out(learners: list[deque[Compiled]], region: Compiled) -> None:
-    """Let all of them have a region. No method, for an engine that is no longer used must not live for it."""
-    for arrived in learners:
+def _hand_out(learners: list[deque[Compiled | None]], region: Compiled | None) -> None:
+    """Let all of them have a region; None, after the last, is for the engine that asked, the first of them.
+
+    No method, for an engine that is no longer used must not live for it.
+    """
+    for arrived in learners if region is not None else learners[:1]:
         arrived.append(region)
