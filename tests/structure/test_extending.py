@@ -19,7 +19,7 @@ import pytest
 import device_on_host
 import kvrm
 from kvrm.backend import protocols
-from kvrm.backend.gpu import driver
+from kvrm.backend.gpu import driver, warp
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.isa.execution import execution_of
 from kvrm.linux.files.devices import DEVICES, Character
@@ -163,6 +163,7 @@ def parameters(function: Any) -> list[tuple[str, Any]]:
         (protocols.Module, (driver.Module, device_on_host.HostModule)),
         (protocols.Kernel, (driver.Kernel, device_on_host.HostKernel)),
         (protocols.Buffer, (driver.Buffer, device_on_host.HostBuffer)),
+        (warp.Warp, (warp.NvidiaWarp, device_on_host.WarpOfOne)),
     ],
 )
 def test_gpu_drivers_have_what_is_declared(protocol: type, implementations: tuple[type, ...]) -> None:

@@ -14,21 +14,15 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from kvrm.backend.gpu import driver
 from kvrm.backend.gpu.device_abi import OWN_WORDS
 from kvrm.staging import native
+from kvrm.staging.emitter import I32, Emitter
 from kvrm.staging.objects import Object
 
 SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
-WARP = {
-    "i32 @llvm.nvvm.redux.sync.umin(i32 %a, i32 %b)": "ret i32 %a",
-    "i1 @llvm.nvvm.vote.all.sync(i32 %a, i1 %b)": "ret i1 %b",
-    "i32 @llvm.nvvm.vote.ballot.sync(i32 %a, i1 %b)": "%v = zext i1 %b to i32\n ret i32 %v",
-    "i32 @llvm.nvvm.activemask()": "ret i32 1",
-    "void @llvm.nvvm.barrier.cta.sync.all(i32 %a)": "ret void",
-}
-"""What a warp of one thread does."""
 MOST_PREFETCHES = 4096
 PREFETCH = f"""
 @"prefetches" = global [{MOST_PREFETCHES + 1} x i64] zeroinitializer
@@ -52,10 +46,6 @@ define internal void @"prefetch"(i64 %a) {{
 def host_text(text: str) -> str:
     """LLVM text of device code as the host can compile it: thread numbers come from variables."""
     text = re.sub(r"target (triple|datalayout) = .*", "", text).replace("ptx_kernel", "")
-    for head, body in WARP.items():
-        full = re.search(r"llvm[\w.]+", head)[0]
-        text = re.sub(rf'declare \w+ @"{re.escape(full)}"\(.*\)', "", text).replace(full, full[5:])
-        text += f"define internal {head.replace('llvm.', '')} alwaysinline {{ {body} }}\n"
     text = re.sub(r'asm sideeffect "prefetch[^"]*", "l"(?= ?\(i64)', '@"prefetch"', text) + PREFETCH
     words = rf"\1 = internal \2 [{1024 * OWN_WORDS} x i64] undef"
     text = re.sub(r'(@"own_words") = external (addrspace\(3\) global) \[0 x i64\]', words, text)
@@ -90,10 +80,27 @@ def quickly_compiled(text: str) -> bytes:
     return bytes(machine.emit_object(module))
 
 
+class WarpOfOne:
+    """A warp that has one lane: what `kvrm.backend.gpu.warp.Warp` emits for it."""
+
+    def present(self, e: Emitter) -> ir.Value:
+        return ir.Constant(I32, 1)
+
+    def least(self, e: Emitter, value: ir.Value, among: ir.Value) -> ir.Value:
+        return value
+
+    def every(self, e: Emitter, condition: ir.Value) -> ir.Value:
+        return condition
+
+    def meet(self, e: Emitter) -> None:
+        pass
+
+
 class HostDevice:
     """What `kvrm.backend.gpu.driver.Device` is, on the host."""
 
     name, arch, compiler, memory = "the host", "sm_90", "the host's, not optimising", 1 << 30
+    warp = WarpOfOne()
 
     def __init__(self) -> None:
         self.taken = 0

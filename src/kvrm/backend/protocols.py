@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kvrm.backend.gpu.warp import Warp
 
 
 class Buffer(Protocol):
@@ -48,12 +51,14 @@ class Module(Protocol):
 class Driver(Protocol):
     """One device: its memory, its code and its clock. Every failure is a `DeviceError` that says why.
 
-    `arch` is what code is compiled for, `compiler` tells compilers apart whose code may differ.
+    `arch` is what code is compiled for, `compiler` tells compilers apart whose code may differ, and `warp`
+    emits what the lanes of a warp do together.
     """
 
     name: str
     arch: str
     compiler: str
+    warp: Warp
 
     @property
     def free_bytes(self) -> int:

@@ -160,7 +160,9 @@ class Code:
         log.info("compiling a kernel of %s for the GPU (once; it is kept)", what)
         began = time.perf_counter()
         emits = None if self._inline is None else self._inline.emit
-        staged = kernel.stage(self.variants, self.regions, self._lone, emits, self._prefetching, self._skip)
+        staged = kernel.stage(
+            self.variants, self.regions, self._lone, emits, self._prefetching, self._skip, self._gpu.warp
+        )
         cubin, host = self._cubin(staged.device), native.compile_object(staged.host)
         cache.write_checked(path, f"{cubin.name} {host.name} {staged.handlers}".encode())
         log.info("compiled it in %.1f s", time.perf_counter() - began)

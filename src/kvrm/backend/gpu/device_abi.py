@@ -10,6 +10,7 @@ from enum import IntEnum, auto
 
 from llvmlite import ir
 
+from kvrm.backend.gpu.warp import Warp
 from kvrm.engine.interpreter.abi import Function, unlikely, untagged
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.linux.resident import layout as layout_of_calls
@@ -107,11 +108,12 @@ class Module(ir.Module):  # type: ignore[misc]
     """The device's code. The words that a thread has at hand are in shared or local memory, as `own` says.
 
     `readies`: whether copies of pages may be made before lanes own them (`kvrm.backend.gpu.group_memory`).
+    `warp` emits what lanes do together.
     """
 
-    def __init__(self, own: ir.PointerType, readies: bool) -> None:
+    def __init__(self, own: ir.PointerType, readies: bool, warp: Warp) -> None:
         super().__init__(name="kernel")
-        self.own, self.readies = own, readies
+        self.own, self.readies, self.warp = own, readies, warp
 
 
 def handler(module: Module) -> ir.FunctionType:

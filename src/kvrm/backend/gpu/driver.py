@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kvrm.backend.gpu.locked import LockedMemory
+from kvrm.backend.gpu.warp import NvidiaWarp, Warp
 from kvrm.backend.protocols import Driver
 from kvrm.errors import KvrmError
 
@@ -37,6 +38,8 @@ def _driver() -> Any:
 
 class Device:
     """One GPU with a context of its own, as a `Driver`. Use `device()`: there is one."""
+
+    warp: Warp = NvidiaWarp()
 
     def __init__(self, number: int = 0) -> None:
         self._cu = cu = _driver()

@@ -34,6 +34,7 @@ from kvrm.backend.gpu.region import DeviceRegion
 from kvrm.backend.gpu.region_plan import fits
 from kvrm.backend.gpu.rounds import Lane, Run, begin_rounds, emit_loop
 from kvrm.backend.gpu.thread import Thread
+from kvrm.backend.gpu.warp import NvidiaWarp, Warp
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.inline import Emits
@@ -78,16 +79,17 @@ def stage(
     inline: Emits | None = None,
     prefetching: Sequence[int] | None = None,
     skip: Skip | None = None,
+    warp: Warp | None = None,
 ) -> Staged:
     """Stage a kernel that has the handlers of `variants`, and `regions`, whose blocks have the numbers after.
 
     `lone`: it is for one lane. With `inline`, for which there are no regions, a handler runs words of that
     class only which this tells. Those of the variants `prefetching` are there once more, with prefetches, and
     their decoders after all others; unless it is None, copies of pages can be made ready. All numbers after
-    these are loops that `skip` skips.
+    these are loops that `skip` skips. `warp` is the driver's; by default NVIDIA's.
     """
     own = SHARED_POINTER if regions or lone else LOCAL_POINTER
-    device, host = Module(own, readies=prefetching is not None), ir.Module(name="decoders")
+    device, host = Module(own, prefetching is not None, warp or NvidiaWarp()), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = [(fixed, False) for fixed in _fixed(device)]
     classes: list[Execution | None] = [None] * len(functions)
@@ -134,7 +136,7 @@ def can_prefetch(variant: Variant) -> bool:
     if d.execution is not Execution.LOAD_STORE:
         return False
     try:
-        _handler(Module(LOCAL_POINTER, readies=True), "h", d, variant[1], 0, prefetches=True)
+        _handler(Module(LOCAL_POINTER, True, NvidiaWarp()), "h", d, variant[1], 0, prefetches=True)
     except StagingError:
         return False
     return True

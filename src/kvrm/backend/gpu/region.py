@@ -218,11 +218,11 @@ class DeviceRegion(RegionStage):
 
     def _present(self) -> ir.Value:
         """A bit for each lane that is here."""
-        return self.e.external("llvm.nvvm.activemask", I32)
+        return self.e.module.warp.present(self.e)
 
     def _least(self, value: ir.Value) -> ir.Value:
         """The least of the lanes that are here, whichever they are: none is waited for in vain."""
-        return self.e.external("llvm.nvvm.redux.sync.umin", I32, value, self._present())
+        return self.e.module.warp.least(self.e, value, self._present())
 
     def _meet(self) -> None:
         """Where all lanes come that do not go on together."""

@@ -27,11 +27,10 @@ from kvrm.backend.gpu.device_abi import (
 )
 from kvrm.backend.gpu.inline import Classifier
 from kvrm.backend.gpu.thread import Thread
+from kvrm.backend.gpu.warp import ALL_LANES
 from kvrm.engine.interpreter.slots import OPERANDS
 from kvrm.machine import state as layout
 from kvrm.staging.emitter import I1, I32, I64, PTR, UNLIKELY, Emitter
-
-ALL_LANES = ir.Constant(I32, (1 << 32) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ def _operands(e: Emitter, slots: ir.Value, number: ir.Value) -> list[ir.Value]:
 
 def _least(e: Emitter, value: ir.Value) -> ir.Value:
     """The least of the warp's values."""
-    return e.external("llvm.nvvm.redux.sync.umin", I32, value, ALL_LANES)
+    return e.module.warp.least(e, value, ALL_LANES)
 
 
 def _only(e: Emitter, mine: ir.Value, chosen: ir.Value) -> ir.Value:
@@ -240,7 +239,7 @@ class Rounds:
         now = e.load(self.at, typ=I64)
         with e.if_then(self.first):
             e.atomic_rmw("umin", e.at(self.words, now), key, "monotonic")
-        e.external("llvm.nvvm.barrier.cta.sync.all", ir.VoidType(), ir.Constant(I32, 0))
+        e.module.warp.meet(e)
         chosen = e.trunc(e.load(e.at(self.words, now), typ=I64), I32)
         following, before = (
             e.select(e.icmp_unsigned(">=", moved, three), e.sub(moved, three), moved)
@@ -260,7 +259,7 @@ def begin_rounds(e: Emitter, thread: Thread) -> Rounds:
     e.store(ir.Constant(I64, 0), at)
     for word in range(3):
         e.store_at(ir.Constant(I64, -1), words, 8 * word)
-    e.external("llvm.nvvm.barrier.cta.sync.all", ir.VoidType(), ir.Constant(I32, 0))
+    e.module.warp.meet(e)
     lane = e.trunc(thread.lane, I32)
     return Rounds(words, at, e.icmp_unsigned("==", lane, _least(e, lane)))
 
@@ -275,7 +274,7 @@ def _choose(
     stopped = ir.Constant(I32, STOPPED)
     at_least = e.icmp_unsigned("==", mine, least)
     same = e.or_(at_least, e.icmp_unsigned("==", mine, stopped))
-    together = e.external("llvm.nvvm.vote.all.sync", I1, ALL_LANES, same)
+    together = e.module.warp.every(e, same)
     before, apart, go = e.block, e.append_basic_block("apart"), e.append_basic_block("go")
     e.cbranch(together, go, apart)
     e.position_at_end(apart)
