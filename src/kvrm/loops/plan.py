@@ -155,10 +155,10 @@ def _fill(w: _Words, loop: Loop) -> None:
         for at, size in _stores(fill.size)
     ]
     # one part is stored for all iterations before the next one is: iterations must not overlap then
-    several = Counter(stream for stream, *_ in stores)
+    several = Counter(store[0] for store in stores)
     parts = [
-        (_stream_at(w, stream), *store, loop.streams[stream].size if several[stream] > 1 else 0)
-        for stream, *store in stores
+        (_stream_at(w, stream), offset, size, at, loop.streams[stream].size if several[stream] > 1 else 0)
+        for stream, offset, size, at in stores
     ]
     if period:
         parts = [(_stream_at(w, 0), 0, loop.streams[0].size, base, 0)]
