@@ -149,16 +149,16 @@ def _fill(w: _Words, loop: Loop) -> None:
     for fill, start in zip(loop.fills, buffers, strict=True):
         gathered += _gathered(fill, start, image)
     base = w.add(memoryview(bytes(image)).cast("Q").tolist())
-    stores = [
+    pieces = [
         (fill.place.stream, fill.place.offset + at, size, base + start + at)
         for fill, start in zip(loop.fills, buffers, strict=True)
         for at, size in _stores(fill.size)
     ]
     # one part is stored for all iterations before the next one is: iterations must not overlap then
-    several = Counter(store[0] for store in stores)
+    several = Counter(piece[0] for piece in pieces)
     parts = [
         (_stream_at(w, stream), offset, size, at, loop.streams[stream].size if several[stream] > 1 else 0)
-        for stream, offset, size, at in stores
+        for stream, offset, size, at in pieces
     ]
     if period:
         parts = [(_stream_at(w, 0), 0, loop.streams[0].size, base, 0)]
