@@ -188,6 +188,17 @@ def test_a_copy_whose_registers_hold_what_was_loaded_is(lab: Lab) -> None:
     assert lab.iterations() > 10
 
 
+@pytest.mark.parametrize("step", [31, 32, 33, 48, 0])
+def test_pairs_of_vectors_are_stored_in_the_order_of_iterations(lab: Lab, step: int) -> None:
+    """Each iteration stores 32 bytes, which the next one may overlap."""
+    store = encode("stp_q_offset", imm7=0, Rt2=22, Rn=0, Rt=21)
+    lab.state.v[21], lab.state.v[22] = (int.from_bytes(bytes(range(n, n + 16)), "little") for n in (1, 101))
+    for page in range(2):
+        lab.memory.resolve(DATA + page * PAGE, 2)
+    _, skipped = both(lab, back([store, add(0, step), *COUNT]), x0=DATA + 40, x2=90)
+    assert (skipped > 80) is (step != 31)
+
+
 def test_stores_into_code_are_not_skipped(lab: Lab) -> None:
     """Pages that can be executed, of others and its own."""
     _, iterations = both(lab, FILL, x0=EXECUTABLE + 8, x2=100, x3=1)

@@ -2,7 +2,8 @@
 
 An answer is made of the files as lanes begin with them, and holds for all of them for as long as they run
 staged calls. Where it would depend on what a lane has done (`/proc/self/fd`), or where a path does not lead
-to a regular file of moderate size, the answer is that Python must do the call.
+to a regular file of moderate size, the answer is that Python must do the call. So it is with all files while
+the process watches some (inotify), which is to be told of each that is opened, read or closed.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class KnownFiles:
                 continue
             number = numbers[file]
             words[Word.DESCRIPTOR + fd] = number | descriptor.cloexec << 32
-            if not isinstance(file, GuestFile) or words[Word.OPENED + number]:
+            if process.watches or not isinstance(file, GuestFile) or words[Word.OPENED + number]:
                 continue
             known = _known(process, question, self._room)
             if known != FOR_THE_CPU:
@@ -170,11 +171,12 @@ class KnownFiles:
     def put_back(self, process: Process, before: dict[int, int], words: Words) -> None:
         """Give a process the descriptors that a lane has; the files that it began with are in it."""
         files = {number: file for file, number in numbered(process).items()}
-        referred = words[Word.DESCRIPTOR : Word.OPENED].tolist()
+        referred, given_up = words[Word.DESCRIPTOR : Word.OPENED].tolist(), []
         for fd, word in enumerate(referred):
             descriptor = process.descriptors.pop(fd, None)
             if descriptor is not None and word & _LOW != before[Word.DESCRIPTOR + fd] & _LOW:
                 process.unlock(descriptor.file)
+                given_up.append(descriptor.file)
         for number in {word & _LOW for word in referred} - {0}:
             word = int(words[Word.OPENED + number])
             if word != before[Word.OPENED + number]:
@@ -184,6 +186,8 @@ class KnownFiles:
         for fd, word in enumerate(referred):
             if word:
                 process.descriptors[fd] = Descriptor(files[word & _LOW], bool(word >> 32))
+        for file in given_up:
+            process.let_go(file)
 
     def map_again(self, process: Process, area: list[int], prot: Prot, marks: Mark) -> None:
         """Map an area of a file as a lane has it (words of an `Area`).
@@ -247,6 +251,8 @@ def _known(process: Process, question: Question, room: int) -> Known:
         match ask:
             case Ask.INHERITED:
                 return _content(process, process.file(int(name)), room)
+            case Ask.OPEN if process.watches:
+                return FOR_THE_CPU
             case Ask.OPEN:
                 check_flags(flags)
                 return _content(blind, open_path(blind, blind.cwd, name, flags, 0), room)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag, auto
+from enum import IntEnum, auto
 
 LEAVE, ASKED, EXIT = (i - (1 << 63) for i in range(3))
 """Instead of a call's result: Python must do it; it is to be done again when the host has answered; there is
@@ -87,7 +87,7 @@ class Fixed(IntEnum):
     FILES = auto()  # address of the table of answers
     ASKED = auto()  # address of the questions that the host is to answer
     BEYOND = auto()  # whether there are descriptors from DESCRIPTORS on
-    LIMITED = auto()  # whether the CPU must look at what is mapped: limits, locks, shared files
+    LIMITED = auto()  # whether the CPU must look at what is mapped: limits, locks, shared files, segments
     MAY_OPEN = auto()  # whether descriptors cannot run out before DESCRIPTORS are open
 
 
@@ -164,7 +164,7 @@ AREA_BYTES = 8 * AREA_WORDS
 MARKS, UNMARKS = 16, 32
 
 
-class What(IntFlag):
+class What(IntEnum):
     """What has become of an area besides its marks."""
 
     PROT = 8  # the bits of `Prot` hold

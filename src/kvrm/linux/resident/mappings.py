@@ -140,7 +140,7 @@ def munmap(lane: Lane, address: int, length: int) -> int:
     """Remove mappings that can be put back: memory that was zeros or a file before it was written."""
     end = address + page_up(length)
     lowest = lane.word(Word.LOWEST)
-    if not is_range(address, length) or address < lowest or end > MMAP_TOP:
+    if not is_range(address, length) or address < lowest or end > MMAP_TOP or fixed(lane, Fixed.LIMITED):
         return LEAVE
     if not have_room(lane, address, end) or examine(lane, address, end) & (SOME_OTHER | SOME_CODE):
         return LEAVE

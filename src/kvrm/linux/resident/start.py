@@ -237,7 +237,7 @@ def _is_limited(process: Process) -> bool:
     shared = any(region.backing and region.marks & Mark.SHARED for region in process.memory.regions())
     read_implies_exec = process.personality & abi.READ_IMPLIES_EXEC
     return any(bound != abi.RLIM_INFINITY for bound in bounds) or bool(
-        shared or process.locks_future or read_implies_exec
+        shared or process.locks_future or read_implies_exec or process.ipc.attached
     )
 
 
