@@ -58,31 +58,48 @@ def host_is_x86() -> bool:
     return str(target_machine().triple).startswith("x86_64")
 
 
-def compile_object(text: str, heading: str = "") -> Object:
+def compile_object(text: str, heading: str = "", quickly: bool = False) -> Object:
     """Object code of a module given as LLVM text, from disk or compiled now. Threads may call this.
 
-    `heading` says in KVRM_DUMP's output what it is; with KVRM_DUMP everything is compiled anew.
+    `heading` says in KVRM_DUMP's output what it is; with KVRM_DUMP everything is compiled anew. `quickly` is
+    for straight code, with the few passes that it profits from: the others take six times as long.
     """
-    return objects.compiled(text, fingerprint(), lambda: _compile(text, heading), use_disk=not dumps())
+    compiler = f"{fingerprint()}{' quickly' if quickly else ''}"
+    return objects.compiled(text, compiler, lambda: _compile(text, heading, quickly), use_disk=not dumps())
 
 
-def _compile(text: str, heading: str) -> bytes:
+def _compile(text: str, heading: str, quickly: bool) -> bytes:
     """Object code, verified and optimised."""
     machine = target_machine()
     module = llvm.parse_assembly(text, context=llvm.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
     dump("stage", text, heading)
+    (_run_few_passes if quickly else _run_passes)(module, machine)
+    if dumps():
+        dump("opt", str(module), heading)
+        dump("asm", machine.emit_assembly(module), heading)
+    return bytes(machine.emit_object(module))
+
+
+def _run_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     options = llvm.PipelineTuningOptions(speed_level=2)
     # Vector instructions are emitted as vectors; passes that make vectors of scalar code are left out, for
     # compile time.
     options.slp_vectorization = options.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    if dumps():
-        dump("opt", str(module), heading)
-        dump("asm", machine.emit_assembly(module), heading)
-    return bytes(machine.emit_object(module))
+
+
+def _run_few_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    builder = llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=2))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
 
 
 class Loader:

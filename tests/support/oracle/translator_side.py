@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from kvrm.engine.translator import planner
+from kvrm.engine.translator import compilers, planner
 from kvrm.engine.translator.background import Background, Job
 from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.engine import Translator
@@ -56,7 +56,8 @@ class AtOnce(Background):
 
     def submit(self, job: Job, deliver: Callable[[Compiled], None]) -> None:
         """Deliver all regions of a job."""
-        with mock.patch.object(planner, "store", lambda: self._store):
+        ours = {"store": lambda: self._store}
+        with mock.patch.multiple(planner, **ours), mock.patch.multiple(compilers, **ours):
             for region in self._planner.regions(job):
                 deliver(region)
 
@@ -92,7 +93,7 @@ class TranslatorSide(KvrmSide):
 
     def __init__(self, step_limit: int | None = None) -> None:
         super().__init__("translator", step_limit=step_limit)
-        engine = use_memory_store(self._machine)._engine
+        engine = use_memory_store(self._machine).lane.engine
         assert isinstance(engine, ForcedTranslator)
         self._native = engine
         self.interpreted: list[int] = []
@@ -105,7 +106,7 @@ class TranslatorSide(KvrmSide):
         self.filled.append(len(self.filled) % UNFILLED != UNFILLED - 1)
         if self.filled[-1]:
             for page in range(DATA_BASE, DATA_END, PAGE):
-                self._machine._memory.resolve(page, AccessKind.WRITE)
+                self._machine.lane.memory.resolve(page, AccessKind.WRITE)
 
     def _run_one(self, case: Case) -> Outcome:
         outcome = super()._run_one(case)

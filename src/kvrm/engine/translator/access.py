@@ -47,7 +47,7 @@ class _Site:
 
 
 class Accesses:
-    """The sites of a region under construction; `loops` says whether it has a loop."""
+    """The sites of a region under construction; `loops` says whether control stays in one of its loops."""
 
     def __init__(self, stage: Any, e: Emitter, registers: Registers, loops: bool) -> None:
         self._stage, self._e, self._registers = stage, e, registers

@@ -69,7 +69,8 @@ def compile_region(region: Region) -> Object:
 
     module = ir.Module(name=region.key)
     build_region(module, f"region_{region.key}", region)
-    return native.compile_object(str(module), _listing(region) if native.dumps() else "")
+    heading = _listing(region) if native.dumps() else ""
+    return native.compile_object(str(module), heading, quickly=region.brief)
 
 
 def _listing(region: Region) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
+from kvrm.engine.translator.graph import postorder
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.survey import flow_of
 
@@ -27,6 +30,7 @@ MOST_TARGETS = 4
 """Of an indirect branch: each takes a comparison."""
 
 Edges = dict[int, Counter[int]]
+_NONE: Counter[int] = Counter()
 
 
 class Paths:
@@ -45,6 +49,8 @@ class Paths:
         self._fetch, self._features, self._most_targets = fetch, features, most_targets
         self._blocks: dict[int, Block | None] = {}
         self.edges: Edges = {}
+        self._backward: Edges = {}
+        self._cycles: dict[int, dict[int, set[int]]] = {}
 
     def block(self, start: int) -> Block | None:
         """The longest block at an address; None if not even its first instruction can be translated."""
@@ -74,6 +80,7 @@ class Paths:
 
     def add(self, trace: list[int]) -> list[int]:
         """Learn from the addresses of instructions that ran one after the other; the blocks they make up."""
+        self._cycles.clear()
         path: list[int] = []
         at = 0
         while at < len(trace):
@@ -81,13 +88,16 @@ class Paths:
             at += self.size(trace[at])
         for one, other in pairwise(path):
             self.edges.setdefault(one, Counter())[other] += 1
+            self._backward.setdefault(other, Counter())[one] += 1
         return path
 
     def forget(self, start: int, end: int) -> None:
         """The code in [start, end) is not what it was."""
+        self._cycles.clear()
         for pc in [pc for pc in self._blocks if start <= pc < end]:
             del self._blocks[pc]
-            self.edges.pop(pc, None)
+            for other in self.edges.pop(pc, ()):
+                del self._backward[other][pc]
 
     # -- regions ---------------------------------------------------------------------------------------------
     def grow(self, entry: int, known: Container[int] = ()) -> Region | None:
@@ -103,19 +113,34 @@ class Paths:
 
     def _cycle(self, entry: int) -> set[int]:
         """All on cycles through the entry, of branches frequent enough that it is not too large."""
-        edges, rarest = self.edges, 0
+        rarest = 0
         while True:
-            cycle = self._reach(entry, edges) & self._reach(entry, _reversed(edges))
-            if len(cycle) == 1 and entry not in edges.get(entry, ()):
+            cycle = self._components(rarest).get(entry, set())
+            if len(cycle) <= 1 and self.edges.get(entry, _NONE)[entry] <= rarest:
                 return set()
             if sum(map(self.size, cycle)) <= (LARGEST_TRIMMED if rarest else LARGEST_LOOP):
                 return cycle
-            inside = {pc: Counter({to: n for to, n in edges[pc].items() if to in cycle}) for pc in cycle}
-            rarest = max(2 * rarest, min(n for counts in inside.values() for n in counts.values()))
-            edges = {pc: Counter({to: n for to, n in c.items() if n > rarest}) for pc, c in inside.items()}
+            rarest = max(2 * rarest, 1)
+
+    def _components(self, rarest: int) -> dict[int, set[int]]:
+        """For each block all that lie on cycles with it, of branches seen more often than `rarest`."""
+        if rarest not in self._cycles:
+            found = self._cycles[rarest] = {}
+            for start in reversed(postorder(self.edges, partial(_after, self.edges, rarest))):
+                if start not in found:
+                    component, work = {start}, [start]
+                    while work:
+                        new = [pc for pc in _after(self._backward, rarest, work.pop()) if pc not in found]
+                        work += (pc for pc in new if pc not in component)
+                        component.update(new)
+                    found.update(dict.fromkeys(component, component))
+        return self._cycles[rarest]
 
     def around(self, entry: int) -> Region | None:
-        """A small region to enter at an address, along branches whose targets are known, seen or not."""
+        """A small region to enter at an address, along branches whose targets are known, seen or not.
+
+        The first word says which kind it is, so that code made of random words has both.
+        """
         starts, work, size = {entry}, [entry], 0
         while work and size < SMALL:
             block = self.block(work.pop(0))
@@ -128,7 +153,10 @@ class Paths:
                 if pc is not None and pc not in starts and self.block(pc):
                     starts.add(pc)
                     work.append(pc)
-        return self.region(entry, starts) if self.block(entry) else None
+        first = self.block(entry)
+        if first is None:
+            return None
+        return replace(self.region(entry, starts), brief=first.words[0].bit_count() % 2 == 1)
 
     def _frequent(self, entry: int, known: Container[int]) -> set[int]:
         kept: set[int] = set()
@@ -148,15 +176,6 @@ class Paths:
                     heapq.heappush(work, (share * times / total, other))
         return kept
 
-    def _reach(self, start: int, edges: Edges) -> set[int]:
-        seen, work = {start}, [start]
-        while work:
-            for pc in edges.get(work.pop(), ()):
-                if pc not in seen:
-                    seen.add(pc)
-                    work.append(pc)
-        return seen
-
     def region(self, entry: int, starts: set[int], everywhere: bool = False) -> Region:
         """The region of the blocks that begin at `starts`, to enter at one of them, or at all."""
         blocks = {pc: block for pc in sorted(starts) if (block := self._cut(pc, starts))}
@@ -172,9 +191,6 @@ class Paths:
         return Region(entry, blocks, targets, tuple(pc for pc in blocks if pc != entry) if everywhere else ())
 
 
-def _reversed(edges: Edges) -> Edges:
-    out: Edges = {}
-    for one, others in edges.items():
-        for other, times in others.items():
-            out.setdefault(other, Counter())[one] = times
-    return out
+def _after(edges: Edges, rarest: int, pc: int) -> list[int]:
+    """Where edges from a block lead that were seen more often than the rarest."""
+    return [to for to, times in edges.get(pc, _NONE).items() if times > rarest]

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 
 from kvrm.engine.translator.background import Job
 from kvrm.engine.translator.compile import Compiled
+from kvrm.engine.translator.compilers import Compilers
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.plan import plan
 from kvrm.engine.translator.store import store
 from kvrm.memory import PAGE
-
-log = logging.getLogger("kvrm")
 
 RECENT = 8
 """Traces that regions are planned for together."""
 
 
 class Planner:
-    """Remembers what it learned of each engine's program."""
+    """Remembers what it learned of each engine's program, and compiles with that many processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: int = 0) -> None:
+        self._compilers = Compilers(processes)
         self._code: dict[int, dict[int, bytes]] = {}
         self._paths: dict[int, Paths] = {}
         self._recent: dict[int, deque[list[int]]] = {}
 
-    def regions(self, job: Job) -> Iterator[Compiled]:
-        """New regions for what a job's trace and those before show, the most useful first."""
+    def regions(self, job: Job, stop: Callable[[], bool] = lambda: False) -> Iterator[Compiled]:
+        """New regions for what a job's trace and those before show, the most useful first, until `stop()`."""
         if not job.trace:
             for known in (self._code, self._paths, self._recent):
                 known.pop(job.engine, None)
@@ -43,12 +42,7 @@ class Planner:
             code[page] = data
         recent = self._recent.setdefault(job.engine, deque(maxlen=RECENT))
         recent.appendleft(paths.add(memoryview(job.trace).cast("Q").tolist()))
-        for region in plan(paths, list(chain.from_iterable(recent)), job.known):
-            try:
-                made = store().make(region)
-            except Exception:
-                log.exception("the region at %#x cannot be translated; it stays interpreted", region.entry)
-                continue
+        for made in self._compilers.made(plan(paths, list(chain.from_iterable(recent)), job.known), stop):
             if job.program:
                 store().remember(job.program, made)
             yield made

@@ -38,12 +38,16 @@ class Region:
     """Blocks that become one function, entered at `entry`, and perhaps at all the `others`.
 
     `targets` has for each indirect branch (the address after it) where it was seen to go, most often first.
+    A `brief` region is one that control leaves after few instructions: it is compiled quickly, and its
+    registers stay in the state. Else each way in would load, and each way out store, what the whole region
+    uses, and LLVM would spend half its time on that.
     """
 
     entry: int
     blocks: dict[int, Block]
     targets: dict[int, tuple[int, ...]]
     others: tuple[int, ...] = ()
+    brief: bool = False
 
     def successors(self, start: int) -> list[int]:
         """The blocks of the region that may follow one of its blocks."""
@@ -154,7 +158,7 @@ class Region:
     @property
     def key(self) -> str:
         """A name for the code that the region becomes: equal keys mean equal code."""
-        digest = hashlib.blake2b(struct.pack("<Q", self.entry), digest_size=8)
+        digest = hashlib.blake2b(struct.pack("<Q?", self.entry, self.brief), digest_size=8)
         digest.update(struct.pack(f"<{len(self.others)}Q", *self.others))
         for start in sorted(self.blocks):
             words = self.blocks[start].words

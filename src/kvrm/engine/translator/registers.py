@@ -1,8 +1,8 @@
 """Guest registers and flags as SSA values.
 
-A register that a region uses has a stack slot that LLVM promotes to SSA. Inside a block its value is passed
-along as a `Bits`, so that constants fold and a flag knows the comparison that it came from; `spill` stores
-what a block has changed where other blocks find it.
+A register that a region uses has a stack slot that LLVM promotes to SSA, or, in a brief region, its place in
+the state. Inside a block its value is passed along as a `Bits`, so that constants fold and a flag knows the
+comparison that it came from; `spill` stores what a block has changed where other blocks find it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ class Registers:
     """The registers of a region under construction.
 
     `widths` has the most bits that the region uses of each SIMD&FP register: one that is never used as 128
-    bits is kept as a number, and what lies above it apart, since only exits need that.
+    bits is kept as a number, and what lies above it apart, since only exits need that. With `in_state`,
+    blocks find registers in the state, and exits have nothing to write back but flags.
     """
 
-    def __init__(self, stage: Any, e: Emitter, state: ir.Value, widths: dict[int, int]) -> None:
-        self._stage, self._e, self._state = stage, e, state
+    def __init__(
+        self, stage: Any, e: Emitter, state: ir.Value, widths: dict[int, int], in_state: bool = False
+    ) -> None:
+        self._stage, self._e, self._state, self._in_state = stage, e, state, in_state
         self._entry = e.block
         self._widths = {r: 128 if w > 64 else max(w, 32) for r, w in widths.items()}
         self._slots: dict[str, ir.Value] = {}
@@ -46,13 +49,19 @@ class Registers:
     def slot(self, name: str, t: ir.Type, first: ir.Value | int | None = None) -> ir.Value:
         """The stack slot `name`, which holds a value or a word of the state at that offset on entry."""
         if name not in self._slots:
-            e = self._e
-            with e.goto_block(self._entry):
-                self._slots[name] = e.alloca(t)
-                if first is not None:
-                    value = e.load(self._place(first), typ=t) if isinstance(first, int) else first
-                    e.store(value, self._slots[name])
+            with self._e.goto_block(self._entry):
+                if self._in_state and isinstance(first, int):
+                    self._slots[name] = self._place(first)
+                else:
+                    self._slots[name] = self._on_stack(t, first)
         return self._slots[name]
+
+    def _on_stack(self, t: ir.Type, first: ir.Value | int | None) -> ir.Value:
+        e = self._e
+        slot = e.alloca(t)
+        if first is not None:
+            e.store(e.load(self._place(first), typ=t) if isinstance(first, int) else first, slot)
+        return slot
 
     def _place(self, offset: int) -> ir.Value:
         """Where a word of the state is."""
@@ -147,15 +156,16 @@ class Registers:
             elif value.width == 128:
                 e.store(self._stage.value(value.split(64)), slot)
             else:
+                # first, for in the state the number lies in the same 16 bytes
+                e.store(ZEROS, self._slots[f"above{name[1:]}"], align=16)
                 e.store(e.bitcast(self._stage.value(value), FLOATS[value.width]), slot)
-                e.store(ZEROS, self._slots[f"above{name[1:]}"])
         if self._flags_dirty and self._flags is not None:
             self.lazy_flags.store(self._flags, self._stage.value)
 
     def write_back(self) -> list[ir.Value]:
         """Store all that the region may have changed to the state; the flags' facets."""
         e = self._e
-        for name in sorted(self._written):
+        for name in sorted(self._written) if not self._in_state else ():
             number = int(name[1:])
             if name[0] == "x":
                 e.store(e.load(self._slots[name], typ=I64), self._place(8 * number))

@@ -56,7 +56,7 @@ class RegionStage(RegionValues):
             for r, w in flow.widths.items():
                 widths[r] = max(w, widths.get(r, 0))
         self._registers = self._make_registers(widths)
-        self._accesses = Accesses(self, self.e, self._registers, region.loops)
+        self._accesses = Accesses(self, self.e, self._registers, region.loops and not region.brief)
         self._budget = self._registers.slot("budget", I64, self._f.budget)
         self._target = self._registers.slot("target", I64)
         self._heads = {pc: self._f.fn.append_basic_block(f"at_{pc:x}_") for pc in region.order()}
@@ -71,7 +71,7 @@ class RegionStage(RegionValues):
         return Function(module, name, "external", RegionEmitter)
 
     def _make_registers(self, widths: dict[int, int]) -> Registers:
-        return Registers(self, self.e, self.state, widths)
+        return Registers(self, self.e, self.state, widths, in_state=self._region.brief)
 
     def build(self) -> None:
         """Emit the function's body."""
@@ -83,7 +83,7 @@ class RegionStage(RegionValues):
         self._start()
         checked = self._region.checked()
         self._most = max(checked.values())
-        self._loops = self._region.simple_loops(checked)
+        self._loops = {} if self._region.brief else self._region.simple_loops(checked)
         unrolled = {block.start for iteration in self._loops.values() for block in iteration}
         before = self._predecessors()
         flags: dict[int, Flags] = {}
