@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 import kvrm
-from kvrm.isa.features import CORTEX_A76, feature_set
-from kvrm.loops import plan, table
+from kvrm.isa.features import feature_set
+from kvrm.loops import plan
 from kvrm.loops.analysis import analyse
 from kvrm.loops.find import loop_at, loops_in
 from kvrm.loops.iteration import Unsuitable
-from kvrm.loops.oracle import oracle
-from kvrm.loops.sites import ENOUGH, Proposer, checked
 from kvrm.loops.structure import Bound, Condition, Effect, Structure
 from kvrm.machine.state import SP
 from kvrm.memory import PAGE
@@ -39,10 +35,8 @@ from loop_cases import (
     Run,
     set_registers,
 )
-from loop_lanes import Lanes, differences, random_lanes
 from loop_maker import Maker, random_start
 from loop_tools import BRK, CODE, DATA, Lab, Outcome, add, back, encode
-from places import GUESTS
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +182,17 @@ def test_a_copy_whose_registers_hold_what_was_loaded_is(lab: Lab) -> None:
     assert lab.iterations() > 10
 
 
+@pytest.mark.parametrize("step", [31, 32, 33, 48, 0])
+def test_pairs_of_vectors_are_stored_in_the_order_of_iterations(lab: Lab, step: int) -> None:
+    """Each iteration stores 32 bytes, which the next one may overlap."""
+    store = encode("stp_q_offset", imm7=0, Rt2=22, Rn=0, Rt=21)
+    lab.state.v[21], lab.state.v[22] = (int.from_bytes(bytes(range(n, n + 16)), "little") for n in (1, 101))
+    for page in range(2):
+        lab.memory.resolve(DATA + page * PAGE, 2)
+    _, skipped = both(lab, back([store, add(0, step), *COUNT]), x0=DATA + 40, x2=90)
+    assert (skipped > 80) is (step != 31)
+
+
 def test_stores_into_code_are_not_skipped(lab: Lab) -> None:
     """Pages that can be executed, of others and its own."""
     _, iterations = both(lab, FILL, x0=EXECUTABLE + 8, x2=100, x3=1)
@@ -299,92 +304,3 @@ def test_wrong_plans_are_seen(place: int, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(plan, "plan_of", wrong)
     with pytest.raises(AssertionError):
         compare(7, 300)
-
-
-# -- policies ------------------------------------------------------------------------------------------------
-def test_any_wrong_field_is_rejected() -> None:
-    body = tuple(SIEVE)
-    right = oracle([body])[0]
-    assert right is not None and checked(right, body, CODE, CORTEX_A76) is not None
-    for field, value in {
-        "counted": False,
-        "counter": 1,
-        "step": None,
-        "bound": Bound.ZERO,
-        "bound_register": 5,
-        "condition": Condition.LT,
-        "effect": Effect.PURE,
-    }.items():
-        assert checked(replace(right, **{field: value}), body, CODE, CORTEX_A76) is None
-
-
-def test_a_policy_that_is_mostly_wrong_is_not_asked_any_more() -> None:
-    wrong = Structure(True, 9, None, Bound.ZERO, None, Condition.NE, Effect.COPY)
-    proposer = Proposer(lambda bodies: [wrong for _ in bodies])
-    for _ in range(2 * ENOUGH):
-        assert proposer.decide(tuple(FILL), CODE, CORTEX_A76) is None
-    assert proposer.off and proposer.loops == ENOUGH == proposer.rejected
-
-
-PROGRAMS = {"hello": [], "primes": ["3000"], "sha256": [], "expression": [], "mandelbrot": ["20", "50"]}
-
-
-def run(program: str, policy: str | None) -> tuple[kvrm.Result, dict[str, object]]:
-    machine = kvrm.Machine(
-        GUESTS / program,
-        args=PROGRAMS[program],
-        stdin=b"(1 + 2) * 3\n",
-        engine="interpreter",
-        policies={} if policy is None else {"loops": policy},
-    )
-    result = machine.run()
-    return result, machine.policies["loops"].report if policy else {}
-
-
-@pytest.mark.parametrize("policy", ["rule", "table", "network", "random", "oracle"])
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_no_policy_changes_what_a_program_does(program: str, policy: str) -> None:
-    plain, (result, report) = run(program, None)[0], run(program, policy)
-    for name in ("stop", "retired", "exit_code", "stdout", "stderr", "pc"):
-        assert getattr(result, name) == getattr(plain, name)
-    assert 0 <= report["skipped"] <= result.retired
-
-
-def test_a_program_is_skipped_and_told_so() -> None:
-    machine = kvrm.Machine(policies={"loops": "oracle"})
-    words = b"".join(word.to_bytes(4, "little") for word in [*TIGHT, BRK])
-    machine.write_memory(0x1000, words, "rx")
-    machine.set_pc(0x1000)
-    machine.x[2], machine.x[3] = 50_000_000, 3
-    result = machine.run()
-    assert result.retired == 150_000_000
-    assert machine.x[5] == 150_000_000 and machine.x[2] == 0
-    report = machine.policies["loops"].report
-    assert report["skipped"] > 0.9 * result.retired and report["accepted"] == 1
-
-
-def test_both_policies_together() -> None:
-    machine = kvrm.Machine(policies={"loops": "oracle", "dispatch": "table"})
-    machine.write_memory(0x1000, b"".join(word.to_bytes(4, "little") for word in [*TIGHT, BRK]), "rx")
-    machine.set_pc(0x1000)
-    machine.x[2], machine.x[3] = 20_000_000, 1
-    machine.run()
-    assert machine.x[5] == 20_000_000 and machine.policies["loops"].report["skipped"]
-
-
-def test_lanes_on_the_cpu() -> None:
-    """They are what they are without a policy; each worker finds loops for itself."""
-    lab, bodies, cases = random_lanes(21, 20, 20)
-    plain, skipping = (Lanes(lab, bodies, cases, "cpu", policies=p) for p in ({}, {"loops": "oracle"}))
-    for budget in (400, 37, 2000, 30_000):
-        assert not differences(plain.lanes.run(budget), skipping.lanes.run(budget))
-    assert skipping.machine.policies["loops"].skipped > 100_000
-
-
-def test_where_it_cannot_be_used() -> None:
-    with pytest.raises(kvrm.UsageError, match="engine interpreter"):
-        kvrm.Machine(engine="reference", policies={"loops": "rule"})
-    with pytest.raises(kvrm.UsageError, match="no policy loops=best"):
-        kvrm.Machine(policies={"loops": "best"})
-    with pytest.raises(kvrm.UsageError, match=r"loops-table\.npy"):
-        table.read(Path("/nowhere"))

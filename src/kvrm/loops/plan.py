@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -148,17 +149,16 @@ def _fill(w: _Words, loop: Loop) -> None:
     for fill, start in zip(loop.fills, buffers, strict=True):
         gathered += _gathered(fill, start, image)
     base = w.add(memoryview(bytes(image)).cast("Q").tolist())
-    crowds = [sum(f.place.stream == fill.place.stream for f in loop.fills) > 1 for fill in loop.fills]
-    parts = [
-        (
-            _stream_at(w, fill.place.stream),
-            fill.place.offset + at,
-            size,
-            base + start + at,
-            loop.streams[fill.place.stream].size if crowded else 0,
-        )
-        for fill, start, crowded in zip(loop.fills, buffers, crowds, strict=True)
+    pieces = [
+        (fill.place.stream, fill.place.offset + at, size, base + start + at)
+        for fill, start in zip(loop.fills, buffers, strict=True)
         for at, size in _stores(fill.size)
+    ]
+    # one part is stored for all iterations before the next one is: iterations must not overlap then
+    several = Counter(piece[0] for piece in pieces)
+    parts = [
+        (_stream_at(w, stream), offset, size, at, loop.streams[stream].size if several[stream] > 1 else 0)
+        for stream, offset, size, at in pieces
     ]
     if period:
         parts = [(_stream_at(w, 0), 0, loop.streams[0].size, base, 0)]

@@ -19,8 +19,8 @@ from kvrm.linux.calls.sockets import (
 )
 from kvrm.linux.delivery import send_own
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.messages import NOBODY, Credentials
 from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.socket_queue import NOBODY, Credentials
 from kvrm.linux.files.sockets import Received, Socket, drop
 from kvrm.linux.layout import CMSGHDR, DOUBLEWORD, INT, IOVEC, MSGHDR, UCRED, WORD
 from kvrm.memory import GuestFault

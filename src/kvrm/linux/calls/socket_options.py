@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.sockets import socket_of
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.files.messages import NOBODY
+from kvrm.linux.files.socket_queue import NOBODY
 from kvrm.linux.files.sockets import Socket
 from kvrm.linux.layout import BILLION, INT, TIMESPEC, UCRED, timeval
 

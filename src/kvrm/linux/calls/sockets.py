@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files import names
-from kvrm.linux.files.messages import Credentials
 from kvrm.linux.files.mounts import SOCKETS
 from kvrm.linux.files.nodes import Special
 from kvrm.linux.files.paths import resolve, resolve_name
 from kvrm.linux.files.socket_names import place_of
+from kvrm.linux.files.socket_queue import Credentials
 from kvrm.linux.files.sockets import Socket
 from kvrm.linux.layout import INT, SOCKADDR_FAMILY
 

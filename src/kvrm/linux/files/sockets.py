@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.copying import FileCopies
-from kvrm.linux.files.messages import Credentials, Message, datagram_charge, pieces
 from kvrm.linux.files.nodes import Special
 from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.socket_queue import Credentials, Message, datagram_charge, pieces
 from kvrm.linux.files.wakeups import WaitQueue
 from kvrm.linux.waiting import wait_until
 

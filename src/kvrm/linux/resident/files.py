@@ -23,7 +23,7 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.staging.host import address as address_of
-from kvrm.staging.host import apart, below, load, load_byte, load_four, local, store_byte
+from kvrm.staging.host import below, load, load_byte, load_four, local, store_byte
 
 PIECES = 16
 """Buffers of a readv or writev."""
@@ -47,7 +47,6 @@ def kind_of(lane: Lane, fd: int) -> int:
     return fixed(lane, KINDS + open_file(lane, fd))
 
 
-@apart
 def stream(lane: Lane, fd: int) -> int:
     """The same of any descriptor; -EBADF if it is none, and those that are not known are for the CPU."""
     if not below(fd, DESCRIPTORS):

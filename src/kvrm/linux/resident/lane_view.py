@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kvrm.linux.resident.layout import LEAVE, SOME_FIXED
 from kvrm.memory import PAGE, VA_BITS
-from kvrm.staging.host import apart, below, load
+from kvrm.staging.host import below, load
 
 VA_END = 1 << VA_BITS
 LARGEST = 1 << 26
@@ -102,7 +102,6 @@ def is_writable(lane: Lane, address: int, size: int) -> int:
     return not examine(lane, address & -PAGE, page_up(address + size)) & SOME_FIXED
 
 
-@apart
 def take(lane: Lane, address: int, size: int, to: int) -> int:
     """Copy from the guest, page by page: 0 or LEAVE."""
     if not is_user(address, size):
@@ -116,7 +115,6 @@ def take(lane: Lane, address: int, size: int, to: int) -> int:
     return 0
 
 
-@apart
 def give(lane: Lane, address: int, size: int, source: int) -> int:
     """Copy to the guest, all or nothing: 0 or LEAVE."""
     if not is_user(address, size) or not is_writable(lane, address, size):
