@@ -16,6 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,23 +120,31 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-def found(m: Mutation) -> tuple[int, int]:
-    """How many cases of the differential test fail with the mistake in place, and of how many."""
+@contextmanager
+def planted(file: str, right: str, wrong: str) -> Iterator[dict[str, str]]:
+    """A copy of the package with a mistake in it: the environment in which Python imports that."""
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory) / "src" / "kvrm"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        file = copy / m.file
-        text = file.read_text()
-        if m.right not in text:
-            raise SystemExit(f"{m.file} has no {m.right!r}")
-        file.write_text(text.replace(m.right, m.wrong, 1))
-        test = f"{REPOSITORY}/tests/isa/test_differential.py::test_definition[{m.key}]"
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
-            env=CASES | os.environ | {"PYTHONPATH": f"{directory}/src", "KVRM_CACHE": f"{directory}/cache"},
-            capture_output=True,
-            text=True,
-        )
+        text = (copy / file).read_text()
+        if right not in text:
+            raise SystemExit(f"{file} has no {right!r}")
+        (copy / file).write_text(text.replace(right, wrong, 1))
+        yield os.environ | {"PYTHONPATH": f"{directory}/src"}
+
+
+def tested(tests: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run tests of this repository."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    paths = [f"{REPOSITORY}/{test}" for test in tests]
+    return subprocess.run([*command, *paths], env=environment, capture_output=True, text=True)
+
+
+def found(m: Mutation) -> tuple[int, int]:
+    """How many cases of the differential test fail with the mistake in place, and of how many."""
+    with planted(m.file, m.right, m.wrong) as environment, tempfile.TemporaryDirectory() as cache:
+        test = f"tests/isa/test_differential.py::test_definition[{m.key}]"
+        done = tested([test], CASES | environment | {"KVRM_CACHE": cache})
     if done.returncode == 0:
         return 0, 0
     if done.returncode == 1 and (count := re.search(r"(\d+) of (\d+) differ", done.stdout)):
