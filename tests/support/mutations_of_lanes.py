@@ -36,6 +36,14 @@ TESTS = (
     "tests/machine/test_lanes_inputs.py",
     "tests/machine/test_lanes_faults.py",
 )
+GPU = "tests/backend/gpu"
+"""Tests there compare lanes of the CPU, too, with what Python's system calls do."""
+MORE = {
+    CALLS: [f"{GPU}/test_linux.py"],
+    FILES: [f"{GPU}/test_files.py", f"{GPU}/test_descriptors.py"],
+    MAPPINGS: [f"{GPU}/test_mappings.py"],
+    AREAS: [f"{GPU}/test_mappings.py"],
+}
 
 MUTATIONS = [
     Mutation(CALLS, "given[3] &= ~UNBLOCKABLE", "given[3] &= UNBLOCKABLE"),
@@ -69,7 +77,7 @@ MUTATIONS = [
 def finder(m: Mutation) -> str | None:
     """The first test that fails with the mistake in place."""
     with planted(m.file, m.right, m.wrong) as environment:
-        done = tested(TESTS, environment)
+        done = tested([*TESTS, *MORE.get(m.file, [])], environment)
     if done.returncode == 0:
         return None
     named = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
