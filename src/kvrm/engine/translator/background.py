@@ -59,7 +59,7 @@ class Background:
     def submit(self, job: Job, deliver: Deliver) -> None:
         """Plan and compile; another thread calls `deliver` for each region, then with None.
 
-        A later job of an engine replaces this one.
+        A later job of an engine replaces this one, which is then the one that ends with None.
         """
         self._deliver[job.engine] = deliver
         self._jobs.put(job)
@@ -137,7 +137,8 @@ class _Worker:
             job = self._waiting.pop(next(iter(self._waiting)))
             for region in planner.regions(job, partial(self._is_late, job)):
                 self._answer(job.engine, region)
-            self._answer(job.engine, None)
+            if job.engine not in self._waiting:
+                self._answer(job.engine, None)
 
     def _is_late(self, job: Job) -> bool:
         """Whether there is something newer than this job, or no time left."""

@@ -31,18 +31,18 @@ class Compilers:
 
     def made(self, regions: Iterator[Region], stop: Callable[[], bool]) -> Iterator[Compiled]:
         """What becomes of regions, as they are done; no more are begun once `stop()` says so."""
-        waiting: set[Future[Compiled | None]] = set()
+        begun: set[Future[Compiled | None]] = set()
         for region in regions:
             if self._pool is None:
                 yield from filter(None, [made(region)])
             else:
-                waiting.add(self._pool.submit(self._elsewhere, region))
-            if self._pool is not None and len(waiting) == self._count:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from filter(None, (future.result() for future in done))
+                begun.add(self._pool.submit(self._elsewhere, region))
+                if len(begun) == self._count:
+                    done, begun = wait(begun, return_when=FIRST_COMPLETED)
+                    yield from filter(None, (future.result() for future in done))
             if stop():
                 break
-        yield from filter(None, (future.result() for future in waiting))
+        yield from filter(None, (future.result() for future in begun))
 
     def _elsewhere(self, region: Region) -> Compiled | None:
         """By this thread's process; None if that has died, and the next region gets another one."""
@@ -53,7 +53,7 @@ class Compilers:
             process: Popen[bytes] = self._own.process
             messages.write(process.stdin, region)
             found: Compiled | None = messages.read(process.stdout)
-        except (OSError, EOFError):
+        except messages.ENDED:
             if hasattr(self._own, "process"):
                 self.processes.remove(self._own.process)
                 del self._own.process

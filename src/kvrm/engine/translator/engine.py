@@ -70,7 +70,7 @@ class Translator(Interpreter):
         self._number = next(_numbers)
         self._withdraw: Any = None
         self._arrived: deque[Compiled | None] = deque()
-        self._asked, self._brought = 0, False
+        self._asked = self._brought = False
         self._learners = [self._arrived]
         self._leads = True
         self._program = ""
@@ -95,9 +95,9 @@ class Translator(Interpreter):
                 self._add(region)
                 self._brought = True
                 continue
-            self._asked -= 1
-            if self._brought and not self._asked:
-                self._brought, self._patience = False, HOT
+            if self._brought:
+                self._patience = HOT
+            self._asked = self._brought = False
 
     def learn_from(self, leader: Interpreter) -> None:
         """As the interpreter's: use the leader's regions."""
@@ -200,7 +200,7 @@ class Translator(Interpreter):
         known = {entry: region.starts for entry, region in self._active.items()}
         trace = array("Q", self._trace).tobytes()
         job = Job(self._number, self._program, self._features, trace, code, known)
-        self._asked += 1
+        self._asked = True
         self._store.background.submit(job, partial(_hand_out, self._learners))
         if self._withdraw is None:
             self._withdraw = weakref.finalize(self, self._store.background.withdraw, self._number)

@@ -18,6 +18,9 @@ from kvrm.staging import native
 if TYPE_CHECKING:
     import subprocess
 
+ENDED = (EOFError, OSError, pickle.UnpicklingError)
+"""What `read` and `write` raise once the other process is gone, in the middle of a message perhaps."""
+
 
 def start(serve: Callable[[], None]) -> subprocess.Popen[bytes]:
     """A process that runs a function of a module. Raises OSError."""
@@ -45,14 +48,14 @@ def ends() -> tuple[BinaryIO, BinaryIO]:
 
 
 def write(file: BinaryIO | Any, message: Any) -> None:
-    """Send a message. Raises OSError."""
+    """Send a message. Raises one of `ENDED`."""
     data = pickle.dumps(message)
     file.write(len(data).to_bytes(8, "little") + data)
     file.flush()
 
 
 def read(file: BinaryIO | Any) -> Any:
-    """The next message. Raises EOFError after the last, UnpicklingError if its writer was killed."""
+    """The next message. Raises one of `ENDED` after the last."""
     size = file.read(8)
     if len(size) < 8:
         raise EOFError
@@ -61,4 +64,4 @@ def read(file: BinaryIO | Any) -> Any:
 
 def until_the_end() -> contextlib.suppress:
     """Around a loop that reads messages, or writes them."""
-    return contextlib.suppress(EOFError, OSError, pickle.UnpicklingError)
+    return contextlib.suppress(*ENDED)
