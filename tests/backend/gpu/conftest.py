@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from device_files import TEXT
+from mapped_lanes import with_files
 
 
 @pytest.fixture
@@ -21,3 +22,10 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, target in {"link": "sub/short", "loop": "loop", "lost": "nowhere", "up": ".."}.items():
         (work / name).symlink_to(target)
     return work
+
+
+@pytest.fixture
+def files_to_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, with those of `mapped_lanes`."""
+    monkeypatch.chdir(tmp_path)
+    return with_files(tmp_path)

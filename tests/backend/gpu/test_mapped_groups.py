@@ -42,17 +42,9 @@ from mapped_lanes import (
     apart,
     at,
     of_file,
-    with_files,
 )
 
-pytestmark = pytest.mark.usefixtures("place")
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory, with files."""
-    monkeypatch.chdir(tmp_path)
-    return with_files(tmp_path)
+pytestmark = pytest.mark.usefixtures("place", "files_to_map")
 
 
 CLAIMS: dict[str, tuple[list[list[Op | bytes]], list[int]]] = {
@@ -172,7 +164,7 @@ def test_memory_that_is_kept(calls: Path, away: Away) -> None:
     assert found[0][1] == found[1][1] and not away
 
 
-def test_reset(calls: Path, work: Path, away: Away) -> None:
+def test_reset(calls: Path, files_to_map: Path, away: Away) -> None:
     """Nothing of a lane is left, and files are as they are then."""
     leaves: list[Op | bytes] = [of_file(LARGE, 9 * PAGE), ("umask", 0), ("write", 1, at(0), PAGE)]
     texts = [[*OPEN, *USE, *SHOWN], [*OPEN, mapping(12 * PAGE), ("write", 1, at(0), 12 * PAGE)]]
@@ -181,7 +173,7 @@ def test_reset(calls: Path, work: Path, away: Away) -> None:
     found = []
     for change, order in enumerate((texts, texts[::-1], texts)):
         if change == 2:
-            (work / "large").write_bytes(bytes(range(256)) * 145)
+            (files_to_map / "large").write_bytes(bytes(range(256)) * 145)
         inputs = [script(o) for o in apart(*order)]
         fork.reset()
         fork.stdin, fork.keep = inputs, KEEP

@@ -46,17 +46,9 @@ from mapped_lanes import (
     apart,
     at,
     of_file,
-    with_files,
 )
 
-pytestmark = pytest.mark.usefixtures("place")
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory, with files."""
-    monkeypatch.chdir(tmp_path)
-    return with_files(tmp_path)
+pytestmark = pytest.mark.usefixtures("place", "files_to_map")
 
 
 def test_what_mappings_show(calls: Path, away: Away) -> None:
@@ -132,9 +124,9 @@ def test_private_changes(calls: Path, away: Away) -> None:
     assert not away
 
 
-def test_paths_and_vectors_in_a_file(calls: Path, work: Path, away: Away) -> None:
+def test_paths_and_vectors_in_a_file(calls: Path, files_to_map: Path, away: Away) -> None:
     start = int.from_bytes(run("cpu", calls, stdin=[script([mapping(PAGE)])]).stdout[0][:8], "little")
-    (work / "other").write_bytes(b"text\0".ljust(16) + struct.pack("<4Q", start + 2, 9, start, 4))
+    (files_to_map / "other").write_bytes(b"text\0".ljust(16) + struct.pack("<4Q", start + 2, 9, start, 4))
     ops: list[Op | bytes] = [
         of_file(OTHER, PAGE),
         ("openat", -100, at(0), 0, 0),

@@ -31,16 +31,13 @@ def plan(paths: Paths, path: list[int]) -> list[Region]:
     """The regions in which most of `path`, blocks that ran one after the other, would run."""
     weights = {pc: times * paths.size(pc) for pc, times in Counter(path).items() if paths.block(pc)}
     enough = ENOUGH * sum(weights.values())
-    before: dict[int, Counter[int]] = {}
-    for one, others in paths.edges.items():
-        for other, times in others.items():
-            before.setdefault(other, Counter())[one] = times
     largest = ALL if _size(paths, weights, enough) <= ALL else LARGEST
     taken: set[int] = set()
     out: list[Region] = []
     while sum(weights.values()) > enough and len(out) < MOST:
-        starts = _around(max(weights, key=weights.__getitem__), paths, before, taken, largest)
-        outside = {pc: sum(n for p, n in before.get(pc, {}).items() if p not in starts) for pc in starts}
+        starts = _around(max(weights, key=weights.__getitem__), paths, taken, largest)
+        ways = {pc: paths.backward.get(pc, {}).items() for pc in starts}
+        outside = {pc: sum(n for other, n in ways[pc] if other not in starts) for pc in starts}
         taken |= starts
         out.append(paths.region(max(sorted(starts), key=outside.__getitem__), starts, everywhere=True))
         for pc in starts:
@@ -64,13 +61,11 @@ def _size(paths: Paths, weights: dict[int, int], rest: float) -> int:
     return size
 
 
-def _around(
-    start: int, paths: Paths, before: dict[int, Counter[int]], taken: Set[int], largest: int
-) -> set[int]:
+def _around(start: int, paths: Paths, taken: Set[int], largest: int) -> set[int]:
     """A block and those that control passes to and from most often, up to a size."""
     inside: set[int] = set()
     size, work = 0, [(0, start)]
-    hottest = before.get(start, Counter()).total()
+    hottest = paths.backward.get(start, Counter()).total()
     while work:
         times, pc = heapq.heappop(work)
         if pc in inside or pc in taken or paths.block(pc) is None:
@@ -79,7 +74,7 @@ def _around(
         if inside and (size > largest or -times < RAREST * hottest):
             break
         inside.add(pc)
-        for edges in (paths.edges, before):
+        for edges in (paths.edges, paths.backward):
             for other, n in edges.get(pc, {}).items():
                 heapq.heappush(work, (-n, other))
     return inside

@@ -32,6 +32,16 @@ def entry(e: Emitter, table: ir.Value, address: ir.Value, bad: ir.Block) -> ir.V
     return e.load_at(table, e.shl(page, _c(3)), I64)
 
 
+def allowed_entry(e: Emitter, state: ir.Value, address: ir.Value, access: str, bad: ir.Block) -> ir.Value:
+    """The same if the page is filled and allows the access; else `bad`."""
+    found = entry(e, page_table(e, state), address, bad)
+    allowed = e.append_basic_block("allowed")
+    denied = e.icmp_unsigned("==", e.and_(found, _c(PERMISSION[access])), _c(0))
+    unlikely(e.cbranch(denied, bad, allowed))
+    e.position_at_end(allowed)
+    return found
+
+
 def host_address(e: Emitter, entry_: ir.Value, offset: ir.Value) -> ir.Value:
     """The host address of a byte of the page that an entry points to."""
     return e.inttoptr(e.or_(e.and_(entry_, _c(-PAGE & (1 << 64) - 1)), offset), PTR)
@@ -41,11 +51,7 @@ def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: i
     """The host address of `size` guest bytes that lie on one filled page; else continue in `slow`."""
     e = f.e
     bad = e.append_basic_block("slow")
-    found = entry(e, page_table(e, f.state), address, bad)
-    allowed = e.append_basic_block("allowed")
-    denied = e.icmp_unsigned("==", e.and_(found, _c(PERMISSION[access])), _c(0))
-    unlikely(e.cbranch(denied, bad, allowed))
-    e.position_at_end(allowed)
+    found = allowed_entry(e, f.state, address, access, bad)
     offset = e.and_(address, _c(PAGE - 1))
     if size > 1:
         fits = e.append_basic_block("fits")
@@ -62,10 +68,8 @@ def _check(f: Function, address: ir.Value, access: str) -> ir.Value:
     """The entry of one byte's page; leaves with MEMORY where it is not filled or not allowed."""
     e = f.e
     bad = e.append_basic_block("fault")
-    found = entry(e, page_table(e, f.state), address, bad)
-    good = e.append_basic_block("good")
-    denied = e.icmp_unsigned("==", e.and_(found, _c(PERMISSION[access])), _c(0))
-    unlikely(e.cbranch(denied, bad, good))
+    found = allowed_entry(e, f.state, address, access, bad)
+    good = e.block
     e.position_at_end(bad)
     f.leave(Reason.MEMORY, f.ip, f.budget, ADDRESS=address, KIND=_c(KIND[access]))
     e.position_at_end(good)

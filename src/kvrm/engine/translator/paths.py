@@ -34,7 +34,7 @@ _NONE: Counter[int] = Counter()
 
 
 class Paths:
-    """Blocks, and how often one followed another (`edges`).
+    """Blocks, and how often one followed another (`edges`; `backward` has the same by the latter).
 
     `fetch(pc)` gives the words from `pc` to the end of its page, or none of them if it cannot be executed.
     `most_targets` of an indirect branch are looked for in a region; any other leaves it.
@@ -49,7 +49,7 @@ class Paths:
         self._fetch, self._features, self._most_targets = fetch, features, most_targets
         self._blocks: dict[int, Block | None] = {}
         self.edges: Edges = {}
-        self._backward: Edges = {}
+        self.backward: Edges = {}
         self._cycles: dict[int, dict[int, set[int]]] = {}
 
     def block(self, start: int) -> Block | None:
@@ -88,7 +88,7 @@ class Paths:
             at += self.size(trace[at])
         for one, other in pairwise(path):
             self.edges.setdefault(one, Counter())[other] += 1
-            self._backward.setdefault(other, Counter())[one] += 1
+            self.backward.setdefault(other, Counter())[one] += 1
         return path
 
     def forget(self, start: int, end: int) -> None:
@@ -97,7 +97,7 @@ class Paths:
         for pc in [pc for pc in self._blocks if start <= pc < end]:
             del self._blocks[pc]
             for other in self.edges.pop(pc, ()):
-                del self._backward[other][pc]
+                del self.backward[other][pc]
 
     # -- regions ---------------------------------------------------------------------------------------------
     def grow(self, entry: int, known: Container[int] = ()) -> Region | None:
@@ -130,7 +130,7 @@ class Paths:
                 if start not in found:
                     component, work = {start}, [start]
                     while work:
-                        new = [pc for pc in _after(self._backward, rarest, work.pop()) if pc not in found]
+                        new = [pc for pc in _after(self.backward, rarest, work.pop()) if pc not in found]
                         work += (pc for pc in new if pc not in component)
                         component.update(new)
                     found.update(dict.fromkeys(component, component))
