@@ -12,6 +12,7 @@ from ctypes import memmove
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -38,6 +39,7 @@ from kvrm.backend.cpu.lane_space import LaneSpace
 from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.loop import begin_process
 from kvrm.backend.cpu.table import Field, Table
+from kvrm.backend.cpu.worker import Worker
 from kvrm.linux.calls.advice import HARMLESS
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.lane_view import Lane
@@ -324,3 +326,46 @@ def test_lanes_of_a_process_that_has(calls: Path, name: str) -> None:
     with calls_in_python():
         want = gone_on()
     alike(want, gone_on())
+
+
+ACTION = struct.pack("<4Q", 0x1000, 0x8000_0000, 0, (1 << 64) - 1)
+BEYOND = "a buffer that ends beyond all addresses"
+EXACT: dict[str, tuple[list[Op | bytes], list[Op | bytes]]] = {
+    "signals that an action cannot block": (
+        [],
+        [
+            ("read", 0, scratch(), 32),
+            ACTION,
+            ("rt_sigaction", 2, scratch(), 0, 8),
+            ("rt_sigaction", 2, 0, scratch(64), 8),
+            ("write", 1, scratch(64), 32),
+        ],
+    ),
+    BEYOND: ([], [("read", 0, scratch(), 1 << 39), mapping(PAGE)]),
+    "a page that the heap must not touch": (
+        [("brk", 0), ("mmap", result(0, 2 * PAGE), PAGE, 3, 0x32, -1, 0)],
+        [("brk", 0), ("brk", result(0, 2 * PAGE)), ("brk", result(0, PAGE)), ("brk", 0)],
+    ),
+    "what lies across pages": (
+        [mapping(2 * PAGE)],
+        [mapping(3 * PAGE), ("uname", result(0, PAGE - 10)), ("write", 1, result(0, PAGE - 100), 500)],
+    ),
+}
+"""What a process has done, and calls of lanes that begin with it."""
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_staged_calls_do_what_those_in_python_do(calls: Path, name: str) -> None:
+    """In native code, but for the one that only Python has an error for."""
+    before, after = EXACT[name]
+
+    def gone_on() -> Any:
+        lanes = begun(calls, before, "cpu").fork(2, 1)
+        lanes.stdin, lanes.keep = [script(after)] * 2, KEEP
+        return lanes.run()
+
+    with calls_in_python():
+        want = gone_on()
+    with mock.patch.object(Worker, "_finish", autospec=True, side_effect=Worker._finish) as to_python:
+        alike(want, gone_on())
+    assert to_python.called == (name == BEYOND)

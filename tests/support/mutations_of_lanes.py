@@ -40,7 +40,7 @@ GPU = "tests/backend/gpu"
 """Tests there compare lanes of the CPU, too, with what Python's system calls do."""
 MORE = {
     CALLS: [f"{GPU}/test_linux.py"],
-    FILES: [f"{GPU}/test_files.py", f"{GPU}/test_descriptors.py"],
+    FILES: [f"{GPU}/{name}.py" for name in ("test_files", "test_descriptors", "test_linux")],
     MAPPINGS: [f"{GPU}/test_mappings.py"],
     AREAS: [f"{GPU}/test_mappings.py"],
 }
