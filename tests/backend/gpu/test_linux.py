@@ -280,8 +280,9 @@ def test_no_room_for_output(calls: Path, away: Away, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(device_process, "OUTPUT_MOST", 256)
     monkeypatch.setattr(device_process, "OUTPUT_LEAST", 256)
     pieces = [script([("write", 2, scratch(), n)] * 4) for n in (10, 64, 65, 300)]
+    pieces.append(script([*[("write", 2, scratch(), 64)] * 4, ("write", 2, scratch(), 1)]))
     same(calls, stdin=pieces)
-    assert away == [(2, "write"), (3, "write")]
+    assert away == [(2, "write"), (3, "write"), (4, "write")]
 
 
 def test_no_room_for_areas(calls: Path, away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
