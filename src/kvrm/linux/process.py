@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from kvrm.arguments import encoded
 from kvrm.isa.features import CORTEX_A76, hwcaps
 from kvrm.linux import abi
-from kvrm.linux.ahead import Ahead
 from kvrm.linux.calls.numa import NO_POLICY
 from kvrm.linux.calls.prctl import Controls
 from kvrm.linux.calls.sched import Scheduling
@@ -34,6 +33,7 @@ from kvrm.linux.files.socket_names import BoundSockets
 from kvrm.linux.files.streams import BytesInput, input_stream, output_stream
 from kvrm.linux.files.watches import Watches
 from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
+from kvrm.linux.lent import Answering, Lent
 from kvrm.linux.loader import Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
@@ -138,14 +138,14 @@ class Process:
         topics, start = trace_switch()
         self._trace_from = start if "sys" in topics else None
         self.loaded: Loaded = Loaded(0, 0, 0, b"")
-        self.ahead: Ahead | None = None
+        self.lent = Lent(state.words)
 
     # Running
 
-    def read_ahead(self) -> None:
-        """From now on, have native code answer some calls, unless they are to be printed."""
+    def lend(self, make: Callable[[int, int], Answering]) -> None:
+        """From now on, have native code answer some calls, as `Lent` does, unless they are to be printed."""
         if self._trace_from is None:
-            self.ahead = Ahead(self.state.words)
+            self.lent = Lent(self.state.words, make)
 
     def start(self) -> None:
         """Load the program, and set pc and sp to its first instruction and stack."""
@@ -162,7 +162,7 @@ class Process:
     def twin(self, memory: Memory, state: State) -> Process:
         """A process of the same program in other memory, for a snapshot to be restored to before it runs."""
         other = copy(self)
-        other.memory, other.state, other.ahead = memory, state, None
+        other.memory, other.state, other.lent = memory, state, Lent(state.words)
         other.stdout, other.stderr, other.random = bytearray(), bytearray(), Random()
         return other
 
@@ -194,8 +194,6 @@ class Process:
         if (over := self.expire(retired)) is not None:
             return over
         words = self.state.words
-        if self.ahead is not None:
-            self.ahead.end()
         self.files.now = self.realtime
         number = words[8] & 0xFFFFFFFF
         call = TABLE.get(number)
@@ -212,7 +210,9 @@ class Process:
         if traced:
             sys.stderr.write(f"{line} = {shown_result(result)}\n")
         words[0] = result & U64
-        return self.expire(retired)
+        over = self.expire(retired)
+        self.lent.begin(self)
+        return over
 
     @property
     def due(self) -> int | None:
@@ -222,6 +222,7 @@ class Process:
     def expire(self, retired: int) -> Outcome | None:
         """Let timers expire that are due after `retired` instructions; why the run ends, if it does."""
         self.retired = retired
+        self.lent.end(self)
         try:
             self.timers.expire(self)
         except Finish as finish:
