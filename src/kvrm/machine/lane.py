@@ -87,9 +87,9 @@ class Lane:
 
     def settle(self) -> None:
         """Nothing is read ahead while the lane does not run; calls that native code answered count."""
-        if self.process is not None and self.process.ahead is not None:
-            self.process.ahead.end()
-            for number, count in self.process.ahead.counted().items():
+        if self.process is not None and self.process.task.ahead is not None:
+            self.process.task.ahead.end()
+            for number, count in self.process.task.ahead.counted().items():
                 self.engine.account.calls[number].count += count
 
     def _word(self) -> int | None:
