@@ -22,7 +22,6 @@ from kvrm.linux.files.locks import Ranges
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import BytesInput
-from kvrm.linux.kernel import Kernel
 from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
 from kvrm.linux.loader import Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
@@ -36,6 +35,7 @@ from kvrm.linux.task import Task
 from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.linux.user_state import State
+from kvrm.linux.world import Kernel
 from kvrm.memory import GuestFault, Image, Memory
 from kvrm.observe.switches import trace_switch
 

@@ -15,9 +15,9 @@ from kvrm.memory import Image
 
 if TYPE_CHECKING:
     from kvrm.linux.files.open_file import Descriptor
-    from kvrm.linux.kernel import Kernel
     from kvrm.linux.process import Process
     from kvrm.linux.task import Task
+    from kvrm.linux.world import Kernel
 
 
 @dataclass(frozen=True, slots=True)
