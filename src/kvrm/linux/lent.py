@@ -84,15 +84,15 @@ class Lent:
 
     def begin(self, process: Process) -> None:
         """Python has done a call: native code may answer those after it, unless a filter is to see them."""
-        following, self._next = self._next, None
+        following, self._next, task = self._next, None, process.task
         if self._answering is None and self._make is not None:
             self._calls += self._state[8] in ANSWERED
             if self._calls >= ENOUGH:
                 self._answering = self._get_ready(process, self._make)
-        if self._answering is None or process.seccomp:
+        if self._answering is None or task.seccomp:
             return
-        self._words[Word.SKIPPED], self._words[Word.BLOCKED] = process.skipped, process.signals.blocked
-        self._block[Fixed.PENDING] = process.signals.pending
+        self._words[Word.SKIPPED], self._words[Word.BLOCKED] = process.kernel.skipped, task.blocked
+        self._block[Fixed.PENDING] = process.pending_signals
         if following is not None:
             self._lend(process, *following)
         self._state[layout.ANSWER >> 3] = self._answering.function
@@ -102,7 +102,7 @@ class Lent:
         if self._answering is None or self._state[layout.ANSWER >> 3] == 0:
             return
         self._state[layout.ANSWER >> 3] = 0
-        process.signals.blocked = self._words[Word.BLOCKED]
+        process.task.blocked = self._words[Word.BLOCKED]
         if self._file is not None:
             self._file.offset = self._words[Word.OFFSET + _FILE]
             self._file, self._words[Word.DESCRIPTOR + self._fd] = None, 0

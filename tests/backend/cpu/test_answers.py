@@ -76,7 +76,7 @@ class Served:
         names, do = {number: name for name, number in NUMBERS.items()}, Process.syscall
 
         def syscall(process: Process, retired: int) -> Any:
-            self.names.append(names[process.state.words[8]])
+            self.names.append(names[process.task.state.words[8]])
             return do(process, retired)
 
         monkeypatch.setattr(Process, "syscall", syscall)

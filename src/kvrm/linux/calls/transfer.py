@@ -33,7 +33,7 @@ def read(process: Process, fd: int, buffer: int, count: int) -> int:
     file = readable(process, fd)
     done = into_guest(process, file, _one(buffer, count))
     # what watches the file is told of each read
-    if 0 < done == count <= PAGE and isinstance(file, GuestFile) and not process.watches:
+    if 0 < done == count <= PAGE and isinstance(file, GuestFile) and not process.kernel.watches:
         process.lent.reads(fd, file)
     return done
 
@@ -164,7 +164,7 @@ def into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
     """
     done = _into_guest(process, file, pieces, offset)
     if done:
-        process.watches.used(file, abi.IN_ACCESS)
+        process.kernel.watches.used(file, abi.IN_ACCESS)
     return done
 
 
@@ -196,7 +196,7 @@ def from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
     """
     done = _from_guest(process, file, pieces, offset)
     if done:
-        process.watches.used(file, abi.IN_MODIFY)
+        process.kernel.watches.used(file, abi.IN_MODIFY)
     return done
 
 
