@@ -15,9 +15,9 @@ import kvrm
 from access_traces import PROGRAMS, STDIN, bare, recorded
 from kvrm.caches import pages
 from kvrm.caches.traces import Recording, Trace
-from kvrm.engine.interpreter.recorder import CHUNK
 from kvrm.errors import UsageError
 from kvrm.observe.observer import Accesses
+from kvrm.observe.recorder import CHUNK
 from patience import SECONDS
 from places import GUESTS
 

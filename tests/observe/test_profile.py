@@ -13,11 +13,11 @@ import pytest
 
 import kvrm
 from kvrm.cli.profile import Report, Symbols
-from kvrm.engine.account import PLACE, Account
 from kvrm.engine.translator.compile import compile_region
 from kvrm.engine.translator.engine import SHORTEST_SLICE
 from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
+from kvrm.observe.account import PLACE, Account
 from kvrm.observe.loops import find_loops
 from patience import SECONDS
 

@@ -21,15 +21,20 @@ import kvrm
 from kvrm.backend import protocols
 from kvrm.backend.gpu import driver, warp
 from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.library import library
+from kvrm.engine.interpreter.stage import HandlerStage
+from kvrm.engine.interpreter.variant_handlers import build_handlers
+from kvrm.isa.a64 import decode
 from kvrm.isa.execution import execution_of
 from kvrm.linux.files.devices import DEVICES, Character
 from kvrm.linux.syscall_table import TABLE
 from kvrm.machine.policies import POLICIES
 from kvrm.observe.observer import Accesses
-from kvrm.observe.stepping import Stepping
+from kvrm.staging.emitter import Module
 from lane_tools import DATA
 from lane_tools import machine as function
 from linux_tools import Elf, Guest
+from store_counter import CountingStage, StoreCounter
 
 PAGE = Path(__file__).parents[2] / "docs/design/extending.md"
 
@@ -121,25 +126,70 @@ class Counting:
 
 
 def test_observer_of_instructions() -> None:
-    plain, m, observer = machine(), machine(), Counting()
-    m.lane.engine = Stepping(m.lane.engine, m.state, observer, start=3)
+    plain, observer = machine(), Counting()
+    m = machine(observers=[observer])
     expected, result = plain.run(), m.run()
     assert (result.stop, result.retired, m.pc) == (expected.stop, expected.retired, plain.pc)
-    assert observer.retired == list(range(3, result.retired)) and observer.after_each == result.retired - 3
+    assert observer.retired == list(range(result.retired)) and observer.after_each == result.retired
 
 
 def test_observer_of_accesses() -> None:
-    plain, observer = machine(), Counting()
-    m = machine(policies={"memory": observer})
-    assert m.run().retired == plain.run().retired
-    assert sum(len(a.address) for a in observer.accesses) > 0
-    assert all(observer.peek(int(pc), 4) for a in observer.accesses for pc in np.unique(a.pc))
+    plain = machine()
+    plain.run()
+    for given in ("observers", "policies"):
+        observer = Counting()
+        m = machine(observers=[observer]) if given == "observers" else machine(policies={"memory": observer})
+        assert m.run().retired == plain.retired
+        assert sum(len(a.address) for a in observer.accesses) == 1 + 9
+        assert all(observer.peek(int(pc), 4) for a in observer.accesses for pc in np.unique(a.pc))
+
+
+def test_observer_in_handlers() -> None:
+    """One that counts in native code, of which a run without instructions has none."""
+    plain, observer = machine(), StoreCounter()
+    m = machine(observers=[observer])
+    expected, result = plain.run(), m.run()
+    assert (result.stop, result.retired, m.pc) == (expected.stop, expected.retired, plain.pc)
+    assert observer.bytes_stored == 9 * 8
+
+
+def handlers_text(stage: type[HandlerStage]) -> str:
+    """LLVM text of a few handlers."""
+    module = Module(name="handlers")
+    for word in (0xF9000440, 0xA9400C22, 0xF1000421, 0x54FFFFA1, 0x1E622820):
+        decoded = decode(word)
+        assert decoded is not None
+        definition = decoded.definition
+        build_handlers(module, definition.key, definition, definition.statics_of(word), stage)
+    return str(module)
 
 
 def test_observer_that_is_not_there_costs_nothing() -> None:
-    """The engine is the plain one, with handlers that note nothing."""
-    engine = machine().lane.engine
-    assert type(engine) is Interpreter and not engine.records
+    """Handlers are those that an observer would get which emits nothing, and watched ones are kept apart."""
+    watched, plain = machine(observers=[StoreCounter()]).lane.engine, machine().lane.engine
+    assert type(watched) is type(plain) is Interpreter and plain.enterable and not watched.enterable
+    empty = type("Empty", (HandlerStage,), {})
+    assert handlers_text(empty) == handlers_text(HandlerStage) != handlers_text(CountingStage)
+    assert library() is library("") and library(StoreCounter.stage) is not library()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"observers": [object()]}, "methods of an observer"),
+        ({"observers": [Counting]}, "methods of an observer"),
+        ({"observers": 7}, "a set or list"),
+        ({"observers": [Counting()], "lanes": 2}, "one lane"),
+        ({"observers": [StoreCounter(), StoreCounter()]}, "one observer"),
+        ({"observers": [StoreCounter(), Counting()]}, "one observer"),
+        ({"observers": [StoreCounter()], "policies": {"loops": "rule"}}, "skips loops"),
+        ({"observers": [StoreCounter()], "policies": {"dispatch": "inline"}}, "dispatch=inline"),
+        ({"observers": [StoreCounter()], "engine": "tiered"}, "engine interpreter"),
+    ],
+)
+def test_observers_that_a_machine_cannot_have(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(kvrm.UsageError, match=message):
+        kvrm.Machine(**options)
 
 
 def test_policy(monkeypatch: pytest.MonkeyPatch) -> None:

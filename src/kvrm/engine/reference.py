@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Set
 from functools import cached_property
 
-from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Decoded
@@ -15,6 +14,7 @@ from kvrm.isa.probe import effects_of
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import AccessKind, GuestFault, Memory, SPAlignmentFault, untagged
+from kvrm.observe.account import Account
 from kvrm.values import Bits, Lift, bits
 
 EXITS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Set
 
-from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.reference import ReferenceEngine
@@ -13,6 +12,7 @@ from kvrm.engine.translator.forced import ForcedTranslator
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine.state import State
 from kvrm.memory import Memory, untagged
+from kvrm.observe.account import Account
 
 LONGEST_SLICE = 300
 """Instructions that one engine runs at most before another may take over."""

@@ -13,6 +13,7 @@ from kvrm.errors import UsageError
 from kvrm.isa.features import feature_set
 from kvrm.machine.state import State
 from kvrm.memory import Memory
+from kvrm.observe.observer import AccessObserver, InstructionObserver, StagedObserver
 from kvrm.observe.switches import trace_switch
 
 ENGINES = {
@@ -35,8 +36,10 @@ DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.backend.gpu.device_engine:DeviceEn
 }
 """What runs the lane of a machine on target "cuda"."""
 
-RECORDER = "kvrm.engine.interpreter.recorder:Recorder"
-"""The interpreter whose memory accesses a policy is told of."""
+RECORDER = "kvrm.observe.recorder:Recorder"
+"""The staged observer that tells others of memory accesses."""
+STAGED = (AccessObserver, StagedObserver)
+"""Observers that handlers are staged with."""
 
 
 def engine_name(engine: str | None) -> str:
@@ -80,12 +83,33 @@ def check_policies_of_lanes(policies: Mapping[str, Any], target: str) -> None:
         raise UsageError("on target cpu a memory policy is for one lane")
 
 
-def check_policies(policies: Mapping[str, Any], engine: str, target: str) -> None:
+def check_policies(policies: Mapping[str, Any], target: str) -> None:
     """UsageError if a machine of this kind cannot have these policies."""
-    if policies and engine != "interpreter":
-        raise UsageError(f"a {next(iter(policies))} policy is for engine interpreter")
     if "memory" in policies and target == "cuda" and not hasattr(policies["memory"], "ahead"):
         raise UsageError("what records accesses or learns from them is for target cpu")
+
+
+def checked_observers(observers: Iterable[Any], lanes: int | None, target: str) -> tuple[Any, ...]:
+    """The observers of a machine. Raises UsageError."""
+    found = tuple(collection("observers", observers, "objects that implement a protocol of observers"))
+    for one in found:
+        if isinstance(one, type) or not isinstance(one, (*STAGED, InstructionObserver)):
+            raise UsageError(f"observers has {shown(one)} in it, which has not the methods of an observer")
+    if found and lanes is not None:
+        raise UsageError("observers see one lane: they are not for machines with lanes=")
+    if target != "cpu" and any(isinstance(one, STAGED) for one in found):
+        raise UsageError("on target cuda an observer is one of instructions")
+    return found
+
+
+def default_engine(engine: str | None, policies: Mapping[str, Any], observers: Iterable[Any]) -> str:
+    """The engine that is meant, given what a machine has. Raises UsageError if another is named."""
+    interprets = bool(policies) or any(isinstance(one, STAGED) for one in observers)
+    name = engine_name("interpreter" if engine is None and interprets else engine)
+    if interprets and name != "interpreter":
+        what = f"a {next(iter(policies))} policy" if policies else "an observer of accesses or handlers"
+        raise UsageError(f"{what} is for engine interpreter")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +120,46 @@ class EngineKind:
     features: frozenset[str]
     policies: Mapping[str, Any]
     program: bool
+    observers: tuple[Any, ...] = ()
 
     def unwatched(self) -> EngineKind:
-        """The same without a memory policy, which is for one lane: it sees the accesses of one."""
+        """The same without observers and a memory policy, which are for one lane: they see the one."""
         policies = {question: policy for question, policy in self.policies.items() if question != "memory"}
-        return replace(self, policies=policies)
+        return replace(self, policies=policies, observers=())
+
+
+def _staged_observer(kind: EngineKind, target: str) -> StagedObserver | None:
+    """What the handlers are staged with; observers of accesses share one."""
+    on_cpu = [kind.policies["memory"]] if "memory" in kind.policies and target == "cpu" else []
+    accesses = [one for one in (*on_cpu, *kind.observers) if isinstance(one, AccessObserver)]
+    staged = [one for one in kind.observers if isinstance(one, StagedObserver)]
+    if accesses:
+        staged.append(named(RECORDER)(accesses))
+    if len(staged) > 1:
+        raise UsageError("handlers are staged with one observer; observers of accesses count as one observer")
+    return staged[0] if staged else None
 
 
 def _make_interpreter(kind: EngineKind, state: State, memory: Memory, usual: str, target: str) -> Any:
-    """The interpreter that the policies ask for."""
+    """The interpreter that policies and observers ask for."""
     dispatch, watch, loops = (kind.policies.get(question) for question in ("dispatch", "memory", "loops"))
-    if watch and loops:
-        raise UsageError("a memory policy sees all accesses: it is not for a machine that skips loops")
+    observer = _staged_observer(kind, target)
+    if (watch or observer) and loops:
+        raise UsageError(
+            "a memory policy or observer sees all accesses: it is not for a machine that skips loops"
+        )
     inline = hasattr(dispatch, "emit")
-    if inline and (watch or loops):
-        raise UsageError("dispatch=inline is not for a machine with policies for memory or loops")
+    if inline and (watch or observer or loops):
+        raise UsageError(
+            "dispatch=inline is not for a machine with observers or policies for memory or loops"
+        )
     if inline and target == "cpu":
         return named(INLINE)(state, memory, dispatch, kind.features)
-    engine: Any = named(RECORDER if watch and target == "cpu" else usual)(state, memory, kind.features)
-    if watch:
+    if observer is None:
+        engine: Any = named(usual)(state, memory, kind.features)
+    else:
+        engine = named(usual)(state, memory, kind.features, observer)
+    if watch and target != "cpu":
         engine.watch_by(watch)
     if dispatch:
         engine.dispatch_by(dispatch)
@@ -127,15 +172,23 @@ def make_engine(kind: EngineKind, state: State, memory: Memory, target: str) -> 
     """The engine that runs a lane with this state and memory, traced if KVRM_TRACE says so."""
     topics, start = trace_switch()
     engines = DEVICE_ENGINES if target == "cuda" else ENGINES
-    if kind.policies:
+    stepped = [one for one in kind.observers if isinstance(one, InstructionObserver)]
+    if kind.policies or any(isinstance(one, STAGED) for one in kind.observers):
         engine: Any = _make_interpreter(kind, state, memory, engines[kind.name], target)
     else:
         engine = named(engines[kind.name])(state, memory, kind.features)
     if kind.program:
         engine.prepare()
     if topics - {"sys"}:
-        from kvrm.observe.stepping import Stepping
         from kvrm.observe.trace import Tracer
 
-        return Stepping(engine, state, Tracer(state, memory, topics), start)
+        engine = _stepping(engine, state, Tracer(state, memory, topics), start)
+    for observer in stepped:
+        engine = _stepping(engine, state, observer)
     return engine
+
+
+def _stepping(engine: Any, state: State, observer: InstructionObserver, start: int = 0) -> Any:
+    from kvrm.observe.stepping import Stepping
+
+    return Stepping(engine, state, observer, start)

@@ -50,7 +50,7 @@ class Lane:
         engine, process, watch, system_call = self.engine, self.process, self.watch, ExitKind.SVC
         replaced, budget = self.replacements, ExitKind.BUDGET
         stops = self.breakpoints | (replaced.functions.keys() if replaced else set())
-        words, calls = self.state.words, engine.account.calls
+        words, account = self.state.words, engine.account
         retired = engine.retired
         while True:
             over, due = None, None if process is None else process.due
@@ -62,10 +62,9 @@ class Lane:
                     left = engine.run(min(until - retired, watch.slice), stops)
                 retired = engine.retired
                 if left is not None and left.kind is system_call and process is not None:
-                    call, began = calls[words[8] & 0xFFFFFFFF], time.perf_counter()
+                    number, began = words[8] & 0xFFFFFFFF, time.perf_counter()
                     over = process.syscall(retired)
-                    call.seconds += time.perf_counter() - began
-                    call.count += 1
+                    account.called(number, time.perf_counter() - began)
                 elif left and left.kind is not budget and not (replaced and replaced.takes(self, left)):
                     return explain(left, self.state.pc, self._word)
                 if over is None and due is not None and retired >= due:
@@ -87,10 +86,10 @@ class Lane:
 
     def settle(self) -> None:
         """Nothing is read ahead while the lane does not run; calls that native code answered count."""
-        if self.process is not None and self.process.ahead is not None:
-            self.process.ahead.end()
-            for number, count in self.process.ahead.counted().items():
-                self.engine.account.calls[number].count += count
+        if self.process is not None and (ahead := self.process.task.ahead) is not None:
+            ahead.end()
+            for number, count in ahead.counted().items():
+                self.engine.account.called(number, 0.0, count)
 
     def _word(self) -> int | None:
         try:

@@ -17,7 +17,8 @@ from kvrm.machine.engines import (
     EngineKind,
     check_policies,
     checked_features,
-    engine_name,
+    checked_observers,
+    default_engine,
     make_engine,
     named,
     target_name,
@@ -59,7 +60,8 @@ class Machine(Registers):
     `memory_limit` bounds private guest memory in bytes; `seed` is what the guest's random numbers come from.
     `fp_flags` has floating-point exceptions added to FPSR, at a price (docs/design/floating-point.md).
     `policies` says what answers which question, `{"loops": "rule"}` by name or as a function
-    (docs/networks/index.md). Raises ProgramError and UsageError.
+    (docs/networks/index.md); `observers` are told what the machine does (docs/design/extending.md). Raises
+    ProgramError and UsageError.
 
     With `lanes` it stands for that many machines which start alike and are run together (docs/use/lanes.md):
     `lanes` has what differs between them, and `run` and `wait` give a `LaneResults`. `args` may then be a
@@ -85,6 +87,7 @@ class Machine(Registers):
         lanes: int | None = None,
         target: str | None = None,
         policies: Mapping[str, Any] | None = None,
+        observers: Iterable[Any] = (),
     ) -> None:
         if not isinstance(program, bytes):
             program = arguments.path("program", program, "a path, or bytes")
@@ -104,9 +107,10 @@ class Machine(Registers):
         self.memory = MemoryView(memory)
         chosen = arguments.mapping("policies", {} if policies is None else policies, "names or functions")
         self.policies = make_policies(chosen)
-        self.engine = engine_name("interpreter" if engine is None and self.policies else engine)
         self.target = target_name(target)
-        check_policies(self.policies, self.engine, self.target)
+        self.observers = checked_observers(observers, lanes, self.target)
+        self.engine = default_engine(engine, self.policies, self.observers)
+        check_policies(self.policies, self.target)
         self.features = checked_features(features)
         for register, value in identification(self.features).items():
             self.state.set_system(register, value)
@@ -120,9 +124,9 @@ class Machine(Registers):
         self._seconds = 0.0
         seed = arguments.integer("seed", seed)
         if program is not None:
-            from kvrm.linux import Process
+            from kvrm.linux.boot import boot
 
-            process = Process(
+            process = boot(
                 memory,
                 self.state,
                 program=program,
@@ -138,9 +142,9 @@ class Machine(Registers):
             )
             process.start()
             process.read_ahead()
-        digest = None if process is None else process.program_digest
+        digest = None if process is None else process.program.digest
         self._made = Made(digest, self.features, self.state.fp_tracking, root, rw, streams)
-        kind = EngineKind(self.engine, self.features, self.policies, program is not None)
+        kind = EngineKind(self.engine, self.features, self.policies, program is not None, self.observers)
         runs = make_engine(kind, self.state, memory, self.target if lanes is None else "cpu")
         self._solo = Solo(self._run, lambda: self.retired)
         self.lane = Lane(self.state, memory, process, runs, self._solo)
@@ -155,7 +159,8 @@ class Machine(Registers):
     @property
     def engine_kind(self) -> EngineKind:
         """What the engines of its lanes are made by."""
-        return EngineKind(self.engine, self.features, self.policies, self.lane.process is not None)
+        program = self.lane.process is not None
+        return EngineKind(self.engine, self.features, self.policies, program, self.observers)
 
     # -- where it runs, and stops --------------------------------------------------------------------------
     @property

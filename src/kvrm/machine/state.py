@@ -36,8 +36,8 @@ AHEAD_FD, AHEAD_BYTES, AHEAD_LEFT, AHEAD_COPY, AHEAD_READS, AHEAD_POLLS = (
 """Offsets of what native code gives to the guest's `read`s (`kvrm.linux.ahead`): a file descriptor plus 1, or
 0, where its next bytes are and how many, the host's memmove, and how many calls were answered."""
 
-RECORD = REGION + 7 * 8
-"""Offset of the host address where the next memory access is noted (`kvrm.engine.interpreter.recording`)."""
+OBSERVED = REGION + 7 * 8
+"""Offset of the word of a staged observer (`kvrm.observe.observer`)."""
 
 
 class State:

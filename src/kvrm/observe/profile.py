@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kvrm.engine.account import PLACE, Account, Placed, Weight
 from kvrm.engine.translator.survey import flow_of
 from kvrm.isa.a64 import disassemble
 from kvrm.isa.context import FP_TRACKING
 from kvrm.linux.names import name_of
 from kvrm.memory import PAGE, GuestFault
+from kvrm.observe.account import PLACE, Account, Placed, Weight
 from kvrm.observe.loops import find_loops
 
 EXPLAINED = 64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.machine.state import State
+from kvrm.observe.account import Account
 from kvrm.observe.observer import InstructionObserver
 
 

@@ -21,8 +21,8 @@ from kvrm.backend.gpu.skipping import DeviceSkipping
 from kvrm.backend.gpu.slices import Slices
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.dispatch import Policy
-from kvrm.engine.interpreter.engine import SIMPLE, Interpreter
-from kvrm.engine.interpreter.recorder import Recorder
+from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.simple_exits import SIMPLE
 from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
@@ -33,6 +33,7 @@ from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
 from kvrm.memory.page_table import ENTRIES
 from kvrm.memory.pages import HOST
 from kvrm.observe.observer import AccessObserver
+from kvrm.observe.recorder import Recorder
 
 PROFILED = 200_000
 """Instructions that are run and recorded on the CPU first, for regions or what is prefetched to be chosen."""
@@ -85,8 +86,7 @@ class DeviceEngine(Interpreter):
             words[layout.PC >> 3] = code.address(slot)
             words[layout.IP >> 3] = 0
         self._slices.took(seconds)
-        self.account.seconds += time.perf_counter() - began
-        self.account.instructions += budget - words[layout.REMAINING >> 3]
+        self.ran(budget - words[layout.REMAINING >> 3], time.perf_counter() - began)
         self._locate()
 
     def _record(self, count: int) -> None:
@@ -180,7 +180,7 @@ class DeviceInterpreter(DeviceEngine):
     """
 
     _watch: Foresight | None = None
-    _recorder: Recorder
+    _recorder: Interpreter
 
     def _profile_length(self) -> int:
         return 0
@@ -188,9 +188,8 @@ class DeviceInterpreter(DeviceEngine):
     def watch_by(self, watch: Foresight) -> None:
         """Have a policy decide which loads and stores prefetch; before anything runs."""
         self._watch, self._unprofiled = watch, PROFILED
-        self._recorder = Recorder(self._state, self._memory, self._features)
+        self._recorder = Interpreter(self._state, self._memory, self._features, Recorder([watch]))
         self._recorder.account = self.account
-        self._recorder.watch_by(watch)
 
     def dispatch_by(self, policy: Policy) -> None:
         """Of recorded instructions, too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -11,7 +11,6 @@ import numpy as np
 from kvrm.backend.cpu.worker import Worker
 from kvrm.backend.gpu.region_plan import MOST_TARGETS, plan
 from kvrm.engine.interpreter.engine import Interpreter
-from kvrm.engine.interpreter.recorder import Recorder
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.machine.breakpoints import Breakpoints
@@ -64,21 +63,26 @@ def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) 
 
 def find_accesses(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> Foreseen:
     """What the machine's memory policy makes of the accesses of lane 0's first instructions."""
-    worker = Worker(origin.lane, replace(origin.engine_kind, name="interpreter"), job)
+    written = _Written()
+    worker = Worker(origin.lane, replace(origin.engine_kind, name="interpreter", observers=(written,)), job)
     lane = worker.fresh_lane(0)
-    engine, watch = lane.engine, origin.policies["memory"]
-    assert isinstance(engine, Recorder)
-    pages: dict[int, None] = {}
-
-    def sink(accesses: Accesses) -> None:
-        watch.feed(accesses)
-        written = accesses.address[accesses.write] // np.uint64(PAGE)
-        pages.update(dict.fromkeys(written.tolist()))
-
-    engine.sink = sink
     lane.breakpoints = Breakpoints(breakpoints)
     lane.run_to(lane.retired + budget)
-    return Foreseen(watch.ahead(), list(pages))
+    return Foreseen(origin.policies["memory"].ahead(), list(written.pages))
+
+
+class _Written:
+    """An `AccessObserver` that keeps the numbers of the pages that are written, in that order."""
+
+    def __init__(self) -> None:
+        self.pages: dict[int, None] = {}
+
+    def attach(self, peek: Callable[[int, int], bytes]) -> None:
+        """Code does not matter."""
+
+    def feed(self, a: Accesses) -> None:
+        numbers = a.address[a.write] // np.uint64(PAGE)
+        self.pages.update(dict.fromkeys(numbers.tolist()))
 
 
 def _recorded(lane: Lane, pieces: int, end: int) -> Iterator[list[int]]:

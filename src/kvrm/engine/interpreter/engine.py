@@ -9,9 +9,9 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.library import library
+from kvrm.engine.interpreter.simple_exits import OUT_OF_BUDGET, SIMPLE, SYSTEM_CALL
 from kvrm.engine.interpreter.slot_pool import SlotPool
 from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
 from kvrm.engine.reference import Reference
@@ -20,10 +20,13 @@ from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot, untagged
+from kvrm.observe.account import Account
+from kvrm.observe.observer import Watched
 
 if TYPE_CHECKING:
     from kvrm.engine.interpreter.dispatch import Dispatch, Policy
     from kvrm.engine.interpreter.skipping import Skipping
+    from kvrm.observe.observer import RunObserver, StagedObserver
 
 SLICE = 10_000_000
 """Instructions between two samples, and two looks at the host's signals: some 10 ms, a Ctrl-C's delay."""
@@ -31,15 +34,6 @@ SHORT_SLICE = 5_000_000
 """The same where samples tell which loops to skip."""
 
 REASONS = {int(reason): reason for reason in Reason}
-OUT_OF_BUDGET, SYSTEM_CALL = Exit(ExitKind.BUDGET), Exit(ExitKind.SVC)
-SIMPLE = {
-    Reason.SVC: SYSTEM_CALL,
-    Reason.BRK: Exit(ExitKind.BRK),
-    Reason.UNDEFINED: Exit(ExitKind.UNDEFINED),
-    Reason.BREAKPOINT: Exit(ExitKind.BREAKPOINT),
-}
-"""Exits that ask for nothing to be done, as they are with a value of 0."""
-
 _SVC = int(Reason.SVC)
 _REASON, _IP, _PC, _ADDRESS, _REMAINING, _HORIZON, _CODE_TABLE, _REGION = (
     offset >> 3
@@ -69,31 +63,41 @@ class Interpreter:
     handlers of that class can run the word. One that they cannot run is an exit. With `skip_by`, loops that
     samples find may be skipped (`kvrm.engine.interpreter.skipping`).
 
+    Handlers are those that the `observer` was staged with, if there is one; then only `run` enters them.
+
     `slice`, `ready`, `chunks`, `ran`, `resume` and `follow` are for another loop that enters native code
     (`kvrm.backend.cpu.loop`), and returns when native code leaves for what that loop does not know.
     """
 
-    records = False
-    """Whether its handlers note their memory accesses."""
     enterable = True
     """Whether another loop may enter its native code."""
 
-    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
+    def __init__(
+        self,
+        state: State,
+        memory: Memory,
+        features: frozenset[str] = CORTEX_A76,
+        observer: StagedObserver | None = None,
+    ) -> None:
         self._state, self._memory, self._features = state, memory, features
         self._words = state.words
-        self.account = Account()
+        self.account: RunObserver = Account()
         self.trace: list[int] | None = None
-        self._library = library(self.records)
+        self._ran, self._ran_seconds = 0, 0.0
+        self._library = library(observer.stage if observer else "")
         self._reference = Reference(state, memory, features)
         self._dispatch: Dispatch | None = None
         self._skipping: Skipping | None = None
         self._code = PageTable()
-        self._slots: dict[int, int] = {}
-        self._pool = SlotPool()
+        self._slots, self._pool = dict[int, int](), SlotPool()
         self._breaks: Set[int] = frozenset()
         self._version = 0
         self._first = self._library.undecoded
         state.set(layout.PAGE_TABLE, memory.table_address)
+        self._observer, self._most = observer, SLICE
+        if observer is not None:
+            self.enterable, self._most = False, min(SLICE, observer.most)
+            observer.attach(Watched(state, memory.peek, self._pool.pc_of))
 
     def dispatch_by(self, policy: Policy) -> None:
         """Have a policy decide which handlers may run a word; before anything runs."""
@@ -103,7 +107,7 @@ class Interpreter:
 
     def skip_by(self, skipping: Skipping) -> None:
         """Have `skipping` put handlers that skip loops where samples find them."""
-        self._skipping = skipping
+        self._skipping, self._most = skipping, min(self._most, SHORT_SLICE)
 
     def prepare(self) -> list[str]:
         """Compile the handlers of all code that is mapped now, rather than one by one as they are met.
@@ -129,7 +133,6 @@ class Interpreter:
         """Run at most `budget` instructions; a breakpoint at the starting pc is passed over."""
         words = self._words
         ahead, end = budget, self.retired + budget
-        most = SLICE if self._skipping is None else SHORT_SLICE
         words[_CODE_TABLE] = self._code.address
         if breakpoints != self._breaks:
             self._set_breakpoints(breakpoints)
@@ -139,7 +142,7 @@ class Interpreter:
                 return left
             ahead = end - self.retired
         while ahead > 0:
-            self._enter(min(ahead, most))
+            self._stretch(min(ahead, self._most))
             if words[_REASON] == _SVC and not words[_ADDRESS]:
                 return SYSTEM_CALL
             left = self._serve_until(end)
@@ -176,9 +179,10 @@ class Interpreter:
         return False
 
     def ran(self, instructions: int, seconds: float) -> None:
-        """Count what native code did that another loop entered."""
-        self.account.instructions += instructions
-        self.account.seconds += seconds
+        """Count what native code did."""
+        self._ran += instructions
+        self._ran_seconds += seconds
+        self.account.ran(instructions, seconds)
 
     def resume(self, end: int) -> Exit | None:
         """Serve what native code left for that another loop entered; an Exit if the caller must act.
@@ -207,6 +211,14 @@ class Interpreter:
         Without it each of many threads would stop for samples, and have the same code translated again.
         """
 
+    def _stretch(self, budget: int) -> None:
+        """Native code once, watched by the observer if there is one."""
+        if self._observer is not None:
+            self._observer.enter()
+        self._enter(budget)
+        if self._observer is not None:
+            self._observer.leave()
+
     def _enter(self, budget: int) -> None:
         if self.trace is not None:
             self.trace += self.record(budget)
@@ -219,8 +231,7 @@ class Interpreter:
         words[_REGION] = 0
         began = perf_counter()
         self._library.enter(s.address)
-        self.account.seconds += perf_counter() - began
-        self.account.instructions += budget - words[_REMAINING]
+        self.ran(budget - words[_REMAINING], perf_counter() - began)
         self._locate()
 
     def _locate(self) -> None:
@@ -242,8 +253,7 @@ class Interpreter:
         following = array("Q", bytes(8 * count))
         began = perf_counter()
         done = self._library.record(s.address, following.buffer_info()[0], count)
-        self.account.seconds += perf_counter() - began
-        self.account.instructions += done
+        self.ran(done, perf_counter() - began)
         slots = following[:done].tolist()
         pc_of = {slot: self._pool.pc_of(slot) if slot else 0 for slot in set(slots)}
         self._locate()

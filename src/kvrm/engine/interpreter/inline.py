@@ -15,9 +15,10 @@ from llvmlite import ir
 
 from kvrm.engine.exits import Exit, ExitKind
 from kvrm.engine.interpreter.abi import DECODER
-from kvrm.engine.interpreter.engine import OUT_OF_BUDGET, SIMPLE, Interpreter
+from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
 from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
+from kvrm.engine.interpreter.simple_exits import OUT_OF_BUDGET, SIMPLE
 from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC, Reason
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
@@ -77,17 +78,17 @@ class InlineInterpreter(Interpreter):
         self._refresh()
         s.set(layout.HORIZON, self.retired)
         s.set(layout.REMAINING, 0)
-        began = perf_counter()
+        total, began = 0, perf_counter()
         for _ in range(1 if self.trace is None else budget):
             s.set(layout.PC, s.pc)
             done = self._inline(s.address, ctypes.addressof(self._slot), budget if self.trace is None else 1)
-            self.account.instructions += done
+            total += done
             if self.trace is not None:
                 self.trace += [s.pc] * done
             s.pc = s.get(layout.PC)
             if s.get(layout.REASON) != Reason.BUDGET:
                 break
-        self.account.seconds += perf_counter() - began
+        self.ran(total, perf_counter() - began)
 
     def _predecode(self, pc: int) -> None:
         """Nothing is predecoded; GuestFault if what is at `pc` cannot be executed."""

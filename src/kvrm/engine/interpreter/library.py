@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import inspect
 import itertools
 import json
 import logging
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 
 from kvrm import cache
 from kvrm.engine.interpreter.segment import Segment, Variant
@@ -62,11 +64,12 @@ class Tables:
 class Library:
     """Handlers of this process, growing as programs need them. Use `library()`: there is one of each kind.
 
-    With `recording`, its handlers note their memory accesses (`kvrm.engine.interpreter.recording`).
+    Its handlers are made by the class that `stage` names, that of an observer (`kvrm.observe.observer`), or
+    by the plain one.
     """
 
-    def __init__(self, directory: Path, recording: bool = False) -> None:
-        self._directory, self._recording = directory, recording
+    def __init__(self, directory: Path, stage: str = "") -> None:
+        self._directory, self._observed = directory, stage
         self._lock = threading.RLock()
         self._loader = native.Loader()
         self._loaded: set[str] = set()
@@ -115,7 +118,7 @@ class Library:
             missing = sorted(wanted - self._known)
             if missing and purpose:
                 log.info("compiling %d instruction handlers %s", len(missing), purpose)
-            for segment, file in _build(missing, self._recording):
+            for segment, file in _build(missing, self._observed):
                 self._add(segment, file)
             self._refresh()
 
@@ -225,11 +228,11 @@ def _build_runtime() -> tuple[Segment, Object]:
     return Segment(RUNTIME, [], [], array("I"), file.name), file
 
 
-def _build(variants: Sequence[Variant], recording: bool) -> list[tuple[Segment, Object]]:
+def _build(variants: Sequence[Variant], observed: str) -> list[tuple[Segment, Object]]:
     """Segments for the given variants, LLVM working on all cores."""
     batches = [variants[i : i + BATCH] for i in range(0, len(variants), BATCH)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(_compile, *_stage(batch, recording)) for batch in batches]
+        jobs = [pool.submit(_compile, *_stage(batch, observed)) for batch in batches]
         return [job.result() for job in jobs]
 
 
@@ -244,13 +247,10 @@ def _compile(
     return Segment(name, list(variants), features, table, file.name), file
 
 
-def _stage(
-    variants: Sequence[Variant], recording: bool
-) -> tuple[str, Sequence[Variant], list[list[int]], str]:
+def _stage(variants: Sequence[Variant], observed: str) -> tuple[str, Sequence[Variant], list[list[int]], str]:
     """Name, variants, decode rows and LLVM text of a segment."""
     from llvmlite import ir
 
-    from kvrm.engine.interpreter.recording import RecordingStage
     from kvrm.engine.interpreter.stage import HandlerStage
     from kvrm.engine.interpreter.variant_handlers import build_handlers
     from kvrm.isa.a64 import definition_of
@@ -260,7 +260,7 @@ def _stage(
 
     name = hashlib.blake2b(json.dumps(variants).encode(), digest_size=8).hexdigest()
     module = ir.Module(name=name)
-    kind = RecordingStage if recording else HandlerStage
+    kind: type[HandlerStage] = resolve_name(observed) if observed else HandlerStage
     decoders: list[ir.Function] = []
     rows: list[list[int]] = []
     for number, (key, statics) in enumerate(variants):
@@ -299,11 +299,16 @@ def variants_of(words: array[int]) -> set[Variant]:
     return out
 
 
-def library(recording: bool = False) -> Library:
-    """The process's library, or the one whose handlers record."""
-    return _library(recording)
+def library(stage: str = "") -> Library:
+    """The process's library, or the one of handlers that an observer's stage makes (`StagedObserver`)."""
+    return _library(stage)
 
 
 @functools.cache
-def _library(recording: bool) -> Library:
-    return Library(native.versioned("recording-handlers" if recording else "handlers"), recording)
+def _library(stage: str) -> Library:
+    if not stage:
+        return Library(native.versioned("handlers"))
+    # an observer may come from outside the package, whose hash the folder is named by
+    text = inspect.getsource(inspect.getmodule(resolve_name(stage)) or resolve_name(stage))
+    digest = hashlib.blake2b(f"{stage} {text}".encode(), digest_size=8).hexdigest()
+    return Library(native.versioned(f"handlers-{digest}"), stage)

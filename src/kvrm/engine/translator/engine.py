@@ -22,7 +22,6 @@ from collections.abc import Set
 from functools import partial
 from typing import Any
 
-from kvrm.engine.account import Account
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
@@ -33,6 +32,7 @@ from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
+from kvrm.observe.account import Account
 
 SHORTEST_SLICE = 100_003
 """Instructions between two samples while interpreted code is hot. Odd, so that samples do not fall into step
@@ -112,7 +112,7 @@ class Translator(Interpreter):
         """Instructions up to the next sample."""
         if not self._leads:
             return super().slice
-        return max(self._due - self.account.instructions, 1)
+        return max(self._due - self._ran, 1)
 
     def follow(self, budget: int) -> bool:
         """As the interpreter's."""
@@ -134,10 +134,10 @@ class Translator(Interpreter):
 
     def _serve(self, reason: Reason) -> Exit | None:
         # a slice goes on where a run ends
-        ended = reason is Reason.BUDGET and self.account.instructions >= self._due
+        ended = reason is Reason.BUDGET and self._ran >= self._due
         if ended and self._leads and not self._wanted:
             self._sample()
-            self._due = self.account.instructions + self._slice
+            self._due = self._ran + self._slice
         return super()._serve(reason)
 
     def _sample(self) -> None:
@@ -160,11 +160,11 @@ class Translator(Interpreter):
 
     def _follow(self, budget: int) -> None:
         """Record what the program does next, instead of just running it."""
-        began, native = time.perf_counter(), self.account.seconds
+        began, native = time.perf_counter(), self._ran_seconds
         self._trace += self.record(min(budget, self._wanted - len(self._trace)))
         if len(self._trace) >= self._wanted:
             self._followed()
-        self.account.following += time.perf_counter() - began - (self.account.seconds - native)
+        self.account.followed(time.perf_counter() - began - (self._ran_seconds - native))
 
     def _followed(self) -> None:
         """The trace is as long as wanted: weigh what is interpreted of it, or ask for regions for that."""
@@ -206,7 +206,7 @@ class Translator(Interpreter):
         if self._withdraw is None:
             self._withdraw = weakref.finalize(self, self._store.background.withdraw, self._number)
             self._withdraw.atexit = False
-        self.account.pages.update(code)
+        self.account.asked(code)
 
     # -- regions in slots ------------------------------------------------------------------------------------
     def _add(self, region: Compiled) -> None:
@@ -224,7 +224,7 @@ class Translator(Interpreter):
         self._regions[region.entry] = region
         for page in region.pages:
             self._on_page[page].add(region.entry)
-        self.account.places(region)
+        self.account.places(region.number, region.entry, region.code, region.seconds, region.cached)
         self._activate(region)
 
     def _remove(self, region: Compiled) -> None:

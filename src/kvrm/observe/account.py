@@ -7,11 +7,12 @@ attributed to the address where the slice ends. Over many slices the shares are 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvrm.engine.translator.compile import Compiled
+    from kvrm.observe.observer import Code
 
 PLACE = 64
 """Bytes of guest code that interpreted instructions are attributed to together."""
@@ -39,7 +40,7 @@ class Placed:
     """
 
     entry: int
-    code: tuple[tuple[int, bytes], ...]
+    code: Code
     seconds: float
     cached: bool
     since: int
@@ -54,14 +55,12 @@ class Calls:
 
 
 class Account:
-    """Counts since the engine was made; going back to a snapshot takes nothing back.
+    """A `RunObserver` that counts since its engine was made; going back to a snapshot takes nothing back.
 
     `instructions` and `seconds` are those of native code. `translated` has weights by region number and pc,
     `interpreted` and `reference` by address, a multiple of `PLACE`; the last is exact, and not native code.
     `calls` are by system call number, `regions` by region number. On an engine that `translates`, `following`
     are seconds spent to find out what, and `pages` the numbers of the pages that it followed the program on.
-
-    The fields that change at each entry to native code and each system call are added to directly.
     """
 
     def __init__(self, translates: bool = False) -> None:
@@ -80,6 +79,11 @@ class Account:
     def rest(self) -> tuple[int, float]:
         """Instructions and seconds of native code since the last sample."""
         return self.instructions - self._instructions, self.seconds - self._seconds
+
+    def ran(self, instructions: int, seconds: float) -> None:
+        """That many instructions ran in native code."""
+        self.instructions += instructions
+        self.seconds += seconds
 
     def stepped(self, pc: int, retired: bool, seconds: float, fpcr: int) -> None:
         """The reference engine ran the instruction at `pc`."""
@@ -100,9 +104,20 @@ class Account:
         weight.seconds += seconds
         weight.last, weight.fpcr = self.instructions, fpcr
 
-    def places(self, region: Compiled) -> None:
+    def followed(self, seconds: float) -> None:
+        """The program was followed, which took that long apart from native code."""
+        self.following += seconds
+
+    def asked(self, pages: Iterable[int]) -> None:
+        """Code on these pages was looked at for regions."""
+        self.pages.update(pages)
+
+    def places(self, number: int, entry: int, code: Code, seconds: float, cached: bool) -> None:
         """A region can be entered from now on."""
-        self.regions.setdefault(
-            region.number,
-            Placed(region.entry, region.code, region.seconds, region.cached, self.instructions),
-        )
+        self.regions.setdefault(number, Placed(entry, code, seconds, cached, self.instructions))
+
+    def called(self, number: int, seconds: float, count: int = 1) -> None:
+        """A system call was made."""
+        calls = self.calls[number]
+        calls.count += count
+        calls.seconds += seconds

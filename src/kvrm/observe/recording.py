@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
 from kvrm.engine.interpreter.stage import HandlerStage
-from kvrm.machine import state as layout
-from kvrm.staging.emitter import I32, I64, PTR
+from kvrm.machine.state import OBSERVED
+from kvrm.staging.emitter import I32, I64, PTR, Value
 from kvrm.values import Bits
 
 ROW = 24
@@ -27,7 +25,7 @@ class RecordingStage(HandlerStage):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._row: ir.Value | None = None
+        self._row: Value | None = None
 
     def read_memory(self, address: Bits, n: int) -> Bits:
         """Noted when it has been done."""
@@ -42,15 +40,15 @@ class RecordingStage(HandlerStage):
 
     def _note(self, address: Bits, size: int, condition: Bits | None) -> None:
         f, e = self._f, self._f.e
-        row = self._row or e.load_at(f.state, layout.RECORD, PTR)
+        row = self._row or e.load_at(f.state, OBSERVED, PTR)
         e.store_at(self.value(address), row, 0)
         e.store_at(e.ptrtoint(f.ip, I64), row, 8)
         e.store_at(e.trunc(f.budget, I32), row, 16)
-        e.store_at(ir.Constant(I32, size), row, 20)
+        e.store_at(e.const(I32, size), row, 20)
         done = e.at(row, ROW)
         self._row = done if condition is None else e.select(self.value(condition), done, row)
 
     def _finish(self) -> None:
         if self._row is not None:
-            self._f.e.store_at(self._row, self._f.state, layout.RECORD)
+            self._f.e.store_at(self._row, self._f.state, OBSERVED)
         super()._finish()
