@@ -47,7 +47,7 @@ STAGED = {number: _with_arguments(row) for number, row in TABLE.items() if row.r
 @apart  # large and rare: in the loop of a GPU's kernel it would cost all handlers registers
 def resident(lane: Lane) -> int:
     """Do the call as `kvrm.linux.calls` would, DONE, or nothing; EXIT if that ends the lane."""
-    if not lane.process():
+    if not lane.place(0):
         return LEAVE
     number = lane.x(8) & U32
     result = -Errno.ENOSYS
