@@ -69,6 +69,17 @@ def define(
     return made[function]
 
 
+def define_inner(module: ir.Module, function: Callable[..., int], operations: Operations) -> ir.Function:
+    """The same for a kernel that only code of the module calls."""
+    fn = _MADE.setdefault(module, {}).get(function)
+    if fn is None:
+        # a name that no function has which Python emits, and none of the C library
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        fn = define(module, function, operations, module.get_unique_name(name))
+        fn.linkage = "internal"
+    return fn
+
+
 def parameters(function: Callable[..., int]) -> list[ir.Type]:
     """The LLVM types of a kernel's parameters."""
     annotations = [p.annotation for p in inspect.signature(function).parameters.values()]
@@ -323,12 +334,7 @@ class _Translation:
         callee = self._operations.get(function, function)
         if isinstance(callee, Emitted):
             return callee.emit(self._e, *map(self._value, given))
-        fn = _MADE[self._module].get(callee)
-        if fn is None:
-            # a name that no function has which Python emits, and none of the C library
-            name = f"{callee.__module__.rpartition('.')[2]}.{callee.__name__}"
-            fn = define(self._module, callee, self._operations, self._module.get_unique_name(name))
-            fn.linkage = "internal"
+        fn = define_inner(self._module, callee, self._operations)
         types = [argument.type for argument in fn.args]
         values: list[ir.Value] = []
         for node in given:
