@@ -12,6 +12,7 @@ from kvrm.errors import UsageError
 from kvrm.isa.features import identification
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
+    ANSWERS,
     REPLACEMENTS,
     TARGETS,
     EngineKind,
@@ -124,9 +125,9 @@ class Machine(Registers):
         self._seconds = 0.0
         seed = arguments.integer("seed", seed)
         if program is not None:
-            from kvrm.linux import Process
+            from kvrm.linux.boot import boot
 
-            process = Process(
+            process = boot(
                 memory,
                 self.state,
                 program=program,
@@ -141,8 +142,8 @@ class Machine(Registers):
                 features=self.features,
             )
             process.start()
-            process.read_ahead()
-        digest = None if process is None else process.program_digest
+            process.lend(lambda *words: named(ANSWERS)(self.state, memory, *words))
+        digest = None if process is None else process.program.digest
         self._made = Made(digest, self.features, self.state.fp_tracking, root, rw, streams)
         kind = EngineKind(self.engine, self.features, self.policies, program is not None, self.observers)
         runs = make_engine(kind, self.state, memory, self.target if lanes is None else "cpu")

@@ -31,29 +31,7 @@ from llvmlite import ir
 
 from kvrm.staging.emitter import I1, I64, PTR, Emitter
 from kvrm.staging.host import local
-from kvrm.staging.operations import HOST, Emitted, Operations
-
-ARITHMETIC: dict[type, str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.BitAnd: "and_",
-    ast.BitOr: "or_",
-    ast.BitXor: "xor",
-    ast.LShift: "shl",
-    ast.RShift: "ashr",
-    ast.FloorDiv: "udiv",
-    ast.Mod: "urem",
-}
-RELATIONS: dict[type, str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
-
+from kvrm.staging.operations import ARITHMETIC, HOST, RELATIONS, Emitted, Operations
 
 _MADE: WeakKeyDictionary[ir.Module, dict[Callable[..., int], ir.Function]] = WeakKeyDictionary()
 """What kernels of a module have been compiled to."""
