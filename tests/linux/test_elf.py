@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvrm.errors import ProgramError
-from kvrm.linux import Process
+from kvrm.linux.boot import boot
 from kvrm.linux.loader import ARGUMENT_LIMIT, MMAP_TOP, PIE_BASE, STACK_BASE, STACK_TOP
 from kvrm.memory import PAGE, Memory, Prot
 from linux_tools import (
@@ -86,7 +86,7 @@ BAD = {
 
 def _start(data: bytes, **options: object) -> tuple[Memory, Registers]:
     memory, state = Memory(), Registers()
-    Process(memory, state, program=data, **options).start()  # type: ignore[arg-type]
+    boot(memory, state, program=data, **options).start()  # type: ignore[arg-type]
     return memory, state
 
 
@@ -130,7 +130,7 @@ def test_an_interpreter_with_fixed_addresses_is_loaded_from_the_root(tmp_path: P
 @pytest.mark.parametrize("path", ["nosuch", "."])
 def test_a_program_must_be_a_regular_file(tmp_path: Path, path: str) -> None:
     with pytest.raises(ProgramError, match=r"no such file|not a regular file"):
-        Process(Memory(), Registers(), program=tmp_path / path)
+        boot(Memory(), Registers(), program=tmp_path / path)
 
 
 def test_segments_are_mapped_as_the_headers_say() -> None:
@@ -229,7 +229,7 @@ def test_too_many_arguments_are_refused() -> None:
 
 
 def test_a_program_that_exceeds_the_memory_limit_is_refused() -> None:
-    process = Process(Memory(0), Registers(), program=Elf().data())
+    process = boot(Memory(0), Registers(), program=Elf().data())
     with pytest.raises(ProgramError, match="does not fit"):
         process.start()
 

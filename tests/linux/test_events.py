@@ -60,9 +60,9 @@ class TestTime:
     def test_reading(self, guest: Guest) -> None:
         fd = timer(guest, 5, 10)
         for time, count in ((5, 1), (15, 1)):
-            assert (get(guest, fd), guest.process.uptime) == (count, time)
+            assert (get(guest, fd), guest.process.kernel.uptime) == (count, time)
         guest.retired = 30
-        assert (get(guest, fd), guest.process.uptime) == (3, 45)
+        assert (get(guest, fd), guest.process.kernel.uptime) == (3, 45)
         assert guest.call("timerfd_gettime", fd, BUFFER) == 0
         assert guest.unpack("<4q") == (0, 10, 0, 10)
 
@@ -74,7 +74,7 @@ class TestTime:
             assert guest.call("timerfd_settime", fd, 1, spec(start + SECOND + clock), 0) == 0
         guest.call("nanosleep", struct.pack("<qq", 1, 7), 0)
         assert [get(guest, fd) for fd in (3, 4, 5)] == [1, 1, 1]
-        assert guest.process.uptime == SECOND + 7
+        assert guest.process.kernel.uptime == SECOND + 7
 
     def test_polling(self, guest: Guest) -> None:
         late, soon = timer(guest, 2 * SECOND), timer(guest, SECOND)
@@ -85,13 +85,13 @@ class TestTime:
         assert guest.unpack("<ihhihhqq") == (late, IN, 0, soon, IN, IN, 4, 0)
         guest.memory.write(BUFFER, struct.pack("<Q", 1 << late))
         assert guest.call("pselect6", 10, BUFFER, 0, 0, 0, 0) == 1
-        assert guest.process.uptime == 2 * SECOND
+        assert guest.process.kernel.uptime == 2 * SECOND
 
     def test_a_limit_that_is_earlier(self, guest: Guest) -> None:
         fd, epoll = timer(guest, SECOND), guest.call("epoll_create1", 0)
         assert watch(guest, epoll, fd) == 0
-        assert told(guest, epoll, 10) == [] and guest.process.uptime == SECOND // 100
-        assert told(guest, epoll, -1) == [(IN, fd)] and guest.process.uptime == SECOND
+        assert told(guest, epoll, 10) == [] and guest.process.kernel.uptime == SECOND // 100
+        assert told(guest, epoll, -1) == [(IN, fd)] and guest.process.kernel.uptime == SECOND
 
     def test_retired_instructions_count(self, guest: Guest) -> None:
         fd = timer(guest, 1000, flags=NONBLOCK)
@@ -122,13 +122,13 @@ class TestNothingCanCome:
         assert isinstance(guest.attempt(*calls[what]), Stopped)
         assert guest.call("setitimer", 0, struct.pack("<4q", 0, 0, 1, 0), 0) == 0
         assert guest.attempt(*calls[what]) == Killed(ALRM)
-        assert guest.process.uptime == SECOND
+        assert guest.process.kernel.uptime == SECOND
 
     def test_an_interval_that_is_not_read(self, guest: Guest) -> None:
         """It expires once, so that waiting for something else ends."""
         timer(guest, 1, 1)
         assert isinstance(guest.attempt("ppoll", 0, 0, 0, 0, 8), Stopped)
-        assert guest.process.uptime == 1
+        assert guest.process.kernel.uptime == 1
 
 
 class TestSignals:
@@ -137,7 +137,7 @@ class TestSignals:
         fd, epoll = guest.call("signalfd4", -1, ALL, 8, 0), guest.call("epoll_create1", 0)
         assert watch(guest, epoll, fd) == 0
         assert guest.call("setitimer", 0, struct.pack("<4q", 0, 0, 0, 5), 0) == 0
-        assert told(guest, epoll, -1) == [(IN, fd)] and guest.process.uptime == 5000
+        assert told(guest, epoll, -1) == [(IN, fd)] and guest.process.kernel.uptime == 5000
         assert guest.call("read", fd, BUFFER, 128) == 128
         assert guest.unpack("<Iii") == (ALRM, 0, 0x80)
 

@@ -277,7 +277,7 @@ class TestSynthetic:
         length = guest.call("readlinkat", AT_FDCWD, f"/proc/self/fd/{fd}", BUFFER, 4096)
         assert guest.bytes(length) == os.fsencode(tree / "file")
         assert guest.put("/dev/stdout", b"out", WRONLY) == 3
-        assert guest.process.stdout == b"out"
+        assert guest.process.kernel.stdout == b"out"
         assert guest.open("/proc/self/fd/99") == -E.ENOENT
         assert guest.open("/proc/self/fd/x") == -E.ENOENT
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kvrm.linux.boot import boot
 from kvrm.linux.names import name_of
-from kvrm.linux.process import Process
 from kvrm.linux.syscall_table import TABLE
 from kvrm.memory import Memory, OutOfMemory
 from linux_tools import BUFFER, NOWHERE, SCRATCH, SCRATCH_SIZE, U64, Guest, Registers, state_of
@@ -90,7 +90,7 @@ class Fuzzer:
             if not guest.buffer_is_there():
                 guest.memory.restore(self.memory)
             # one that has confined itself makes hardly any call that succeeds
-            if not 6 <= len(guest.process.descriptors) < 100 or guest.process.seccomp:
+            if not 6 <= len(guest.process.descriptors) < 100 or guest.process.task.seccomp:
                 guest.process.restore(self.process)
         return succeeded
 
@@ -128,7 +128,7 @@ def test_no_arguments_do_harm(tmp_path: Path, seed: int) -> None:
     succeeded = Fuzzer(seed, guest).run(CALLS)
     assert state_of(tmp_path) == before
     assert len(succeeded) > 100, f"seed {seed}: only {sorted(succeeded)} succeeded"
-    assert guest.process.files.budget.used <= 1 << 20
+    assert guest.process.kernel.files.budget.used <= 1 << 20
     assert guest.memory.private_bytes <= LIMIT
     assert len(os.listdir("/proc/self/fd")) < 300
 
@@ -188,7 +188,7 @@ def test_processes_share_the_descriptors_of_directories(tmp_path: Path, examples
     before = count()
     processes = []
     for _ in range(30):
-        process = Process(Memory(), Registers(), program=examples / "hello", cwd=tmp_path)
+        process = boot(Memory(), Registers(), program=examples / "hello", cwd=tmp_path)
         process.start()
         processes.append(process)
     assert count() <= before + 4

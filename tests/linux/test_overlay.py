@@ -93,7 +93,7 @@ class TestOverlay:
         assert guest.call("ftruncate", fd, 1 << 60) == -E.EFBIG
         assert guest.call("pwrite64", fd, BUFFER, 1, (1 << 63) - 1) == -E.EINVAL
         assert guest.call("pwrite64", fd, BUFFER, 1, (1 << 63) - 2) == -E.EFBIG
-        assert guest.process.files.budget.used < 1 << 16
+        assert guest.process.kernel.files.budget.used < 1 << 16
 
     def test_the_overlay_is_limited(self, tree: Path) -> None:
         guest = Guest(tree, overlay_limit=100_000)
@@ -117,7 +117,7 @@ class TestOverlay:
         for _ in range(1000):
             assert guest.put("file2", bytes(400_000)) == 400_000
             assert guest.call("unlinkat", AT_FDCWD, "file2", 0) == 0
-        assert guest.process.files.budget.used < 1 << 20
+        assert guest.process.kernel.files.budget.used < 1 << 20
 
     def test_removing(self, guest: Guest) -> None:
         assert guest.call("unlinkat", AT_FDCWD, "file", 0) == 0

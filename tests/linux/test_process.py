@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kvrm
-from kvrm.linux import Process
+from kvrm.linux.boot import boot
 from kvrm.linux.names import name_of
 from kvrm.linux.syscall_table import TABLE, markdown
 from kvrm.memory import Memory
@@ -45,7 +45,7 @@ class TestSnapshots:
             guest.memory.restore(memory)
             guest.state.x[:] = state
         assert observed[0] == observed[1] == observed[2]
-        assert guest.process.stdout == b"before"
+        assert guest.process.kernel.stdout == b"before"
         assert guest.contents("file") == b"contents"
         assert guest.open("later") == -E.ENOENT
 
@@ -64,10 +64,15 @@ class TestSnapshots:
         guest.call("write", 1, "after", 5)
         guest.call("nanosleep", struct.pack("<qq", 5, 0), 0)
         guest.call("getrandom", BUFFER, 8, 0)
-        seen += [guest.bytes(8), guest.process.uptime, guest.call("dup", fd), bytes(guest.process.stdout)]
+        seen += [
+            guest.bytes(8),
+            guest.process.kernel.uptime,
+            guest.call("dup", fd),
+            bytes(guest.process.kernel.stdout),
+        ]
         guest.call("umask", 0)
         guest.call("rt_sigprocmask", 2, struct.pack("<Q", 1), 0, 8)
-        seen += [guest.call("close", fd), guest.process.files.budget.used]
+        seen += [guest.call("close", fd), guest.process.kernel.files.budget.used]
         return tuple(seen)
 
     def test_a_snapshot_keeps_closed_files_open(self, guest: Guest, tmp_path: Path) -> None:
@@ -131,7 +136,7 @@ def test_numbers_are_those_of_the_kernel_headers() -> None:
 
 
 def test_a_process_that_was_not_started_can_be_asked(tmp_path: Path) -> None:
-    process = Process(Memory(), Registers(), program=Elf().data(), cwd=tmp_path)
+    process = boot(Memory(), Registers(), program=Elf().data(), cwd=tmp_path)
     process.restore(process.snapshot())
     assert process.captured(1) == b""
 

@@ -121,3 +121,18 @@ def test_lanes_do_not_share_it(name: str, tmp_path: Path) -> None:
     first = read(one)
     assert change(one) >= 0
     assert read(one) != first == read(other) == read(origin)
+
+
+NOT_SAVED = (
+    {"files", "random", "stdout", "stderr", "streams", "features"},
+    {"kernel", "task", "memory", "pid", "program", "cwd", "descriptors", "mapped", "_trace_from"},
+    {"state", "tid", "ahead"},
+)
+"""What a snapshot has in a form of its own, or what is the machine's and never changes."""
+
+
+def test_no_attribute_of_kernel_process_and_task_is_forgotten(tmp_path: Path) -> None:
+    process = Guest(tmp_path).process
+    for part, known in zip((process.kernel, process, process.task), NOT_SAVED, strict=True):
+        saved = (*part.SAVED, *part.LINKED)
+        assert sorted(vars(part)) == sorted((*saved, *known))

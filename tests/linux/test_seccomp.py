@@ -65,7 +65,7 @@ def test_a_filter_sees_calls_that_native_code_would_answer(guest: Guest) -> None
             pass
 
     fd, ahead = guest.open("file"), Ahead()
-    guest.process.ahead = ahead  # type: ignore[assignment]
+    guest.process.task.ahead = ahead  # type: ignore[assignment]
     assert guest.call("read", fd, BUFFER, 4) == 4 and ahead.began == 1
     assert add(guest, "getpid", ERRNO | 5) == 0
     assert guest.call("read", fd, BUFFER, 4) == 4 and ahead.began == 1

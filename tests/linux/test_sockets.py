@@ -64,7 +64,7 @@ def test_waiting_for_ever_ends_the_run(guest: Guest) -> None:
     one, other = pair(guest, STREAM)
     assert isinstance(guest.attempt("recvfrom", one, BUFFER, 1, 0, 0, 0), Stopped)
     guest.call("setsockopt", one, SOCKET_LEVEL, RECEIVE_LIMIT, struct.pack("<qq", 2, 0), 16)
-    assert get(guest, one) == -E.EAGAIN and guest.process.uptime == 2 * SECOND
+    assert get(guest, one) == -E.EAGAIN and guest.process.kernel.uptime == 2 * SECOND
     guest.memory.write(BUFFER, bytes(1 << 18))
     assert isinstance(guest.attempt("write", other, BUFFER, 1 << 18), Stopped)
     listener = guest.call("socket", UNIX, STREAM, 0)

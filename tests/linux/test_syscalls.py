@@ -96,7 +96,7 @@ class TestStreams:
         assert guest.bytes(3, BUFFER + 64) == b"sta"
         assert guest.bytes(11, BUFFER + 80) == b"ndard input"
         assert guest.call("writev", 1, BUFFER, 1) == 3
-        assert guest.process.stdout == b"sta"
+        assert guest.process.kernel.stdout == b"sta"
         assert guest.call("writev", 1, BUFFER, 2000) == -E.EINVAL
         assert guest.call("writev", 1, NOWHERE, 1) == -E.EFAULT
         guest.memory.write(BUFFER, struct.pack("<2Q", BUFFER, 1 << 63))
@@ -119,7 +119,7 @@ class TestStreams:
         guest.memory.write(BUFFER, (2).to_bytes(8, "little"))
         assert guest.call("sendfile", 1, fd, BUFFER, 4) == 4
         assert guest.unpack("<Q") == (6,)
-        assert guest.process.stdout == b"contentsnten"
+        assert guest.process.kernel.stdout == b"contentsnten"
         assert guest.call("sendfile", 1, 0, 0, 4) == -E.EINVAL
         out = guest.open("copy", 0o102)
         guest.call("lseek", fd, 0, 0)
@@ -214,7 +214,7 @@ class TestPipes:
         guest.memory.write(BUFFER, struct.pack("<ihh", read, 1, 0))
         assert isinstance(guest.attempt("ppoll", BUFFER, 1, 0, 0, 8), Stopped)
         assert guest.call("ppoll", BUFFER, 1, struct.pack("<qq", 2, 5), 0, 8) == 0
-        assert guest.process.uptime == 2 * SECOND + 5
+        assert guest.process.kernel.uptime == 2 * SECOND + 5
 
     def test_without_waiting(self, guest: Guest) -> None:
         assert guest.call("pipe2", BUFFER, NONBLOCK | CLOEXEC) == 0
@@ -252,7 +252,7 @@ class TestTime:
         assert guest.unpack("<qq") == (0, 0)
         assert guest.call("clock_nanosleep", 1, 1, struct.pack("<qq", 150, 0), 0) == 0
         assert guest.call("clock_nanosleep", 1, 1, struct.pack("<qq", 120, 0), 0) == 0
-        assert guest.process.uptime == 150 * SECOND
+        assert guest.process.kernel.uptime == 150 * SECOND
         assert guest.call("nanosleep", struct.pack("<qq", 0, SECOND), 0) == -E.EINVAL
         assert guest.call("nanosleep", struct.pack("<qq", -1, 0), 0) == -E.EINVAL
 
@@ -361,7 +361,7 @@ class TestProcess:
         assert guest.call("futex", BUFFER, 129, 1, 0, 0, 0) == 0
         assert guest.call("futex", BUFFER, 128, 4, 0, 0, 0) == -E.EAGAIN
         assert guest.call("futex", BUFFER, 0, 5, struct.pack("<qq", 1, 0), 0, 0) == -E.ETIMEDOUT
-        assert guest.process.uptime == SECOND
+        assert guest.process.kernel.uptime == SECOND
         assert isinstance(guest.attempt("futex", BUFFER, 128, 5, 0, 0, 0), Stopped)
         assert guest.call("futex", BUFFER + 1, 0, 5, 0, 0, 0) == -E.EINVAL
 

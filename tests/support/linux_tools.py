@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvrm.linux import Outcome, Process
+from kvrm.linux import Outcome
+from kvrm.linux.boot import boot
 from kvrm.linux.syscall_table import TABLE
 from kvrm.memory import Memory, Prot
 
@@ -95,7 +96,7 @@ class Guest:
         self.memory = Memory()
         self.state = Registers()
         options.setdefault("program", Elf().data())
-        self.process = Process(self.memory, self.state, cwd=cwd, **options)
+        self.process = boot(self.memory, self.state, cwd=cwd, **options)
         self.process.start()
         self.memory.map(SCRATCH, SCRATCH_SIZE, Prot.R | Prot.W)
         self.retired = 0

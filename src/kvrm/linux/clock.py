@@ -42,7 +42,7 @@ class Clock(NamedTuple):
         """Its time, in nanoseconds."""
         if self.read:
             raise Failure(self.read)
-        return self.offset + (process.retired if self.cpu else process.uptime)
+        return self.offset + (process.cpu_time if self.cpu else process.kernel.uptime)
 
 
 _REAL: Final = EPOCH * BILLION

@@ -8,7 +8,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.outcome import Finish, Killed, Stopped
 from kvrm.linux.siginfo import Info
-from kvrm.linux.signals import STOPPING, UNBLOCKABLE
+from kvrm.linux.signals import STOPPING, UNBLOCKABLE, Action
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -19,22 +19,50 @@ def send(process: Process, info: Info, *, shared: bool = True) -> None:
 
     Ends the run by Finish if the signal does. EAGAIN where it cannot be queued.
     """
-    signals, bit = process.signals, 1 << info.signal - 1
+    bit = 1 << info.signal - 1
     if bit & STOPPING:
-        signals.drop(1 << abi.SIGCONT - 1)
+        drop(process, 1 << abi.SIGCONT - 1)
     elif info.signal == abi.SIGCONT:
-        signals.drop(STOPPING)
-    if not signals.blocked & bit:
+        drop(process, STOPPING)
+    if not process.task.blocked & bit:
         act(process, info)
         return
-    room = pending_room(process) > 0
-    if not signals.keep(info, shared, room):
+    if not keep(process, info, shared, pending_room(process) > 0):
         raise Failure(Errno.EAGAIN)
+
+
+def keep(process: Process, info: Info, shared: bool, room: bool) -> bool:
+    """Have a signal wait, as `Pending.add`, and tell signal descriptors."""
+    pending = process.signals.shared if shared else process.task.pending
+    before = pending.mask, len(pending.queue)
+    kept = pending.add(info, room)
+    if before != (pending.mask, len(pending.queue)):
+        process.signals.queue.wake()
+    return kept
+
+
+def drop(process: Process, signals: int) -> None:
+    """Forget pending signals of a mask."""
+    process.task.pending.drop(signals)
+    process.signals.shared.drop(signals)
+
+
+def set_action(process: Process, signal: int, action: Action) -> None:
+    """What is to happen from now on; a signal that is to be ignored no longer waits, blocked or not."""
+    process.signals.actions[signal] = action
+    if process.signals.ignored(signal):
+        drop(process, 1 << signal - 1)
+
+
+def queued(process: Process) -> int:
+    """How many count against RLIMIT_SIGPENDING; those of timers were counted when these were made."""
+    waiting = (*process.task.pending.queue, *process.signals.shared.queue)
+    return sum(info.timer is None for info in waiting)
 
 
 def pending_room(process: Process) -> int:
     """How many more signals may wait (RLIMIT_SIGPENDING); each POSIX timer takes one of that number."""
-    used = process.signals.queued + len(process.timers.posix)
+    used = queued(process) + len(process.timers.posix)
     return process.limit(abi.RLIMIT_SIGPENDING)[0] - used
 
 
@@ -45,7 +73,7 @@ def send_own(process: Process, signal: int) -> None:
 
 def take(process: Process, among: int) -> Info | None:
     """Remove the first pending signal of a mask, those of the thread before those of the process."""
-    own, shared, timers = process.signals.own, process.signals.shared, process.timers
+    own, shared, timers = process.task.pending, process.signals.shared, process.timers
     while True:
         info = own.take(among)
         if info is None and (info := shared.take(among)) is not None and info.signal == abi.SIGALRM:
@@ -56,9 +84,8 @@ def take(process: Process, among: int) -> Info | None:
 
 def block(process: Process, mask: int) -> None:
     """Set which signals are blocked; pending ones that no longer are act."""
-    signals = process.signals
-    signals.blocked = mask & ~UNBLOCKABLE
-    while (info := take(process, ~signals.blocked)) is not None:
+    process.task.blocked = mask & ~UNBLOCKABLE
+    while (info := take(process, ~process.task.blocked)) is not None:
         act(process, info)
 
 

@@ -1,169 +1,139 @@
-"""A Linux process as the guest sees it: memory, files, clock, signals, and the door to the system calls."""
+"""A Linux process as the guest sees it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
-from hashlib import blake2b
-from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvrm.arguments import encoded
-from kvrm.isa.features import CORTEX_A76, hwcaps
+from kvrm.isa.features import hwcaps
 from kvrm.linux import abi
 from kvrm.linux.ahead import Ahead
-from kvrm.linux.calls.numa import NO_POLICY
 from kvrm.linux.calls.prctl import Controls
-from kvrm.linux.calls.sched import Scheduling
-from kvrm.linux.calls.seccomp import Seccomp, refused
-from kvrm.linux.clock import EPOCH, LATEST
+from kvrm.linux.calls.seccomp import refused
 from kvrm.linux.elf import parse
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.directory import Directory
 from kvrm.linux.files.locks import Ranges
-from kvrm.linux.files.mqueue import QueueNames
-from kvrm.linux.files.nodes import Node
 from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
-from kvrm.linux.files.socket_names import BoundSockets
-from kvrm.linux.files.streams import BytesInput, input_stream, output_stream
-from kvrm.linux.files.watches import Watches
+from kvrm.linux.files.streams import BytesInput
 from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
 from kvrm.linux.loader import Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
 from kvrm.linux.outcome import Finish, Outcome
 from kvrm.linux.resource_limits import initial_limit
-from kvrm.linux.setup import find_interpreter, find_program, make_files
+from kvrm.linux.setup import Program, find_interpreter
 from kvrm.linux.signals import Signals
 from kvrm.linux.syscall_table import TABLE, Syscall
-from kvrm.linux.sysv import Ipc
+from kvrm.linux.task import Task
 from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
 from kvrm.linux.user_state import State
+from kvrm.linux.world import Kernel
 from kvrm.memory import GuestFault, Image, Memory
 from kvrm.observe.switches import trace_switch
-from kvrm.streams import Closed
 
 if TYPE_CHECKING:
     from kvrm.linux.snapshot import Snapshot
     from kvrm.linux.storing import StoredProcess
 
-PID: Final = 1000
-OVERLAY_LIMIT: Final = 256 << 20
-
 Text = str | bytes
 
 
 class Process:
-    """One guest process.
+    """One guest process: a memory, descriptors, what signals do, and the door to the system calls.
 
-    `program` is a path, or the bytes of an ELF file. `args` follow argv[0], which is the path as given. `env`
-    None is an empty environment. `stdin` None is empty, bytes are its content, a binary stream is used as it
-    is (by its descriptor, unbuffered, if it has one). `stdout` and `stderr` None are captured in the
-    bytearrays of these names. The guest sees files below `root` (if given) at `/`, and the directory `cwd`
-    (the host's current one if None) at its own path; its changes stay in memory, at most `overlay_limit`
-    bytes, except below `rw`. `seed` decides all random bytes, `features` are those of
-    the processor (`kvrm.isa.features`).
-
-    Time is virtual: one nanosecond for each instruction retired, and sleeping skips it. The same arguments
-    and files give the same run.
-
-    Raises ProgramError if the program cannot be loaded, UsageError if a directory cannot be used.
+    `task` is the one that runs and makes calls; `kernel` is the world that the process lives in.
     """
+
+    SAVED: Final = (
+        "umask",
+        "personality",
+        "limits",
+        "locked",
+        "heap_start",
+        "heap_end",
+        "locks_future",
+        "argv",
+        "envp",
+        "program_path",
+        "loaded",
+        "credentials",
+        "refused",
+        "controls",
+        "barriers",
+    )
+    LINKED: Final = ("timers", "signals")
 
     def __init__(
         self,
+        kernel: Kernel,
+        task: Task,
         memory: Memory,
-        state: State,
-        *,
-        program: Text | Path,
-        args: Sequence[Text] = (),
-        env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
-        stdin: bytes | BinaryIO | Closed | None = None,
-        stdout: BinaryIO | Closed | None = None,
-        stderr: BinaryIO | Closed | None = None,
-        root: Path | str | None = None,
-        rw: Path | str | None = None,
-        cwd: Path | str | None = None,
-        seed: int = 0,
-        features: frozenset[str] = CORTEX_A76,
-        overlay_limit: int = OVERLAY_LIMIT,
+        program: Program,
+        argv: list[bytes],
+        envp: list[bytes],
+        cwd: Directory,
+        credentials: Credentials,
     ) -> None:
+        self.kernel = kernel
+        self.task = task
         self.memory = memory
-        self.state = state
-        self.retired = 0
-        self.skipped = 0
-        self.pid = PID
+        self.pid: Final = task.tid
+        self.program: Final = program
+        self.program_path: bytes = program.path
+        """Absolute path of the program, as /proc/self/exe shows it."""
+        self.argv, self.envp = argv, envp
+        self.cwd = cwd
+        self.credentials = credentials
         self.umask = 0o022
         self.personality: int = 0
         self.limits: dict[int, tuple[int, int]] = {}
         self.locked: dict[FileId, Ranges] = {}
         self.heap_start = self.heap_end = 0
-        self.robust_list = 0
         self.locks_future = False
         self.controls: Controls = Controls()
-        self.scheduling: Scheduling = Scheduling()
-        self.seccomp: Seccomp = Seccomp()
-        self.memory_policy, self.barriers = NO_POLICY, 0
+        self.barriers = 0
         self.mapped: dict[Image, Mapped] = {}
-        self.random = Random(seed)
         self.signals = Signals()
-        self.timers, self.ipc, self.mqueues = Timers(), Ipc(), QueueNames()
-        self.sockets, self.watches = BoundSockets(), Watches()
+        self.timers = Timers()
         self.refused: tuple[str, ...] = ()
-        self.credentials = Credentials(os.getuid(), os.getgid(), frozenset(os.getgroups()))
-        self.stdout, self.stderr = bytearray(), bytearray()
-        self._program = find_program(program)
-        self.argv: list[bytes] = [self._program.name, *(encoded("args", text) for text in args)]
-        self.envp: list[bytes] = [
-            encoded("env", key) + b"=" + encoded("env", value) for key, value in (env or {}).items()
-        ]
-        self.name: bytes = self._program.name.rsplit(b"/", 1)[-1][:15]
-        self.program_path: bytes = self._program.path
-        """Absolute path of the program, as /proc/self/exe shows it."""
-        self.files, self.cwd = make_files(self, self._program, root, rw, cwd, overlay_limit)
-        self.shown: Final = self.files.shown
-        self.streams: Final = [input_stream(stdin), output_stream(stdout, 1), output_stream(stderr, 2)]
-        """Standard input, output and error as they were given; None: closed."""
         self.descriptors = {
-            number: Descriptor(stream) for number, stream in enumerate(self.streams) if stream is not None
+            number: Descriptor(stream) for number, stream in enumerate(kernel.streams) if stream is not None
         }
-        self.features = features
         topics, start = trace_switch()
         self._trace_from = start if "sys" in topics else None
         self.loaded: Loaded = Loaded(0, 0, 0, b"")
-        self.ahead: Ahead | None = None
 
     # Running
 
     def read_ahead(self) -> None:
         """From now on, have native code answer some calls, unless they are to be printed."""
         if self._trace_from is None:
-            self.ahead = Ahead(self.state.words)
+            self.task.ahead = Ahead(self.task.state.words)
 
     def start(self) -> None:
         """Load the program, and set pc and sp to its first instruction and stack."""
-        executable = parse(self._program.data, os.fsdecode(self._program.name))
+        executable = parse(self.program.data, os.fsdecode(self.program.name))
         interpreter = find_interpreter(self, executable)
         user, group = self.credentials.uid, self.credentials.gid
-        identity = Identity(user, group, *hwcaps(self.features), self.random_bytes(16))
+        identity = Identity(user, group, *hwcaps(self.kernel.features), self.kernel.random_bytes(16))
         self.loaded = load(
-            self.memory, executable, interpreter, self.argv, self.envp, self._program.path, identity
+            self.memory, executable, interpreter, self.argv, self.envp, self.program.path, identity
         )
         self.heap_start = self.heap_end = self.loaded.heap
-        self.state.pc, self.state.sp = self.loaded.entry, self.loaded.sp
+        self.task.state.pc, self.task.state.sp = self.loaded.entry, self.loaded.sp
 
     def twin(self, memory: Memory, state: State) -> Process:
         """A process of the same program in other memory, for a snapshot to be restored to before it runs."""
         other = copy(self)
-        other.memory, other.state, other.ahead = memory, state, None
-        other.stdout, other.stderr, other.random = bytearray(), bytearray(), Random()
+        other.kernel, other.task, other.memory = self.kernel.twin(), self.task.twin(state), memory
         return other
 
     def refill(self, data: bytes) -> None:
@@ -178,11 +148,11 @@ class Process:
         self.argv = self.arguments(args)
         sp, auxv = self.loaded.stack.build(self.memory, self.argv, self.envp)
         self.loaded = replace(self.loaded, sp=sp, auxv=auxv)
-        self.state.sp = sp
+        self.task.state.sp = sp
 
     def arguments(self, args: Sequence[Text]) -> list[bytes]:
         """What argv is with these arguments. UsageError or ProgramError if the program cannot have them."""
-        argv = [self._program.name, *(encoded("args", text) for text in args)]
+        argv = [self.program.name, *(encoded("args", text) for text in args)]
         require_room(argv, self.envp, self.program_path)
         return argv
 
@@ -193,10 +163,10 @@ class Process:
         """
         if (over := self.expire(retired)) is not None:
             return over
-        words = self.state.words
-        if self.ahead is not None:
-            self.ahead.end()
-        self.files.now = self.realtime
+        words = self.task.state.words
+        if self.task.ahead is not None:
+            self.task.ahead.end()
+        self.kernel.files.now = self.kernel.realtime
         number = words[8] & 0xFFFFFFFF
         call = TABLE.get(number)
         traced = self._trace_from is not None and retired >= self._trace_from
@@ -221,7 +191,7 @@ class Process:
 
     def expire(self, retired: int) -> Outcome | None:
         """Let timers expire that are due after `retired` instructions; why the run ends, if it does."""
-        self.retired = retired
+        self.kernel.retired = retired
         try:
             self.timers.expire(self)
         except Finish as finish:
@@ -229,7 +199,7 @@ class Process:
         return None
 
     def _call(self, call: Syscall | None, number: int, words: Any) -> int:
-        if self.seccomp and (result := refused(self, number, words)) is not None:
+        if self.task.seccomp and (result := refused(self, number, words)) is not None:
             return result
         if call is None:
             return self._refuse(call_name(number))
@@ -256,21 +226,17 @@ class Process:
         stack = self.loaded.stack
         return (0, 0, 0) if stack is None else stack.strings(self.argv, self.envp)
 
+    @property
+    def pending_signals(self) -> int:
+        """The mask of the signals that wait for the process or its task."""
+        return self.task.pending.mask | self.signals.shared.mask
+
     # Time
 
     @property
-    def uptime(self) -> int:
-        """CLOCK_MONOTONIC, in nanoseconds."""
-        return self.retired + self.skipped
-
-    @property
-    def realtime(self) -> int:
-        """CLOCK_REALTIME, in nanoseconds."""
-        return EPOCH * BILLION + self.retired + self.skipped
-
-    def skip_to(self, time: int) -> None:
-        """Let time pass without an instruction, up to a time of the monotonic clock or `LATEST`."""
-        self.skipped = max(self.skipped, min(time, LATEST) - self.retired)
+    def cpu_time(self) -> int:
+        """Nanoseconds that its instructions took."""
+        return self.kernel.retired
 
     def timespec(self, pointer: int) -> int:
         """The struct timespec at a guest address, in nanoseconds; EINVAL if it is none."""
@@ -279,25 +245,11 @@ class Process:
             raise Failure(Errno.EINVAL)
         return int(seconds * BILLION + ns)
 
-    def random_bytes(self, size: int) -> bytes:
-        """The next `size` bytes of the seeded generator."""
-        return self.random.randbytes(size)
-
     # Files
 
     def captured(self, number: int) -> bytes:
         """What went to standard output (1) or error (2) and was not given a stream; else b""."""
-        return bytes(self.stdout if number == 1 else self.stderr)
-
-    @cached_property
-    def program_digest(self) -> str:
-        """What tells the program's file from others."""
-        return blake2b(self._program.data, digest_size=16).hexdigest()
-
-    @property
-    def program_node(self) -> Node:
-        """The program's own file."""
-        return self._program.node
+        return bytes(self.kernel.stdout if number == 1 else self.kernel.stderr)
 
     def file(self, fd: int) -> OpenFile:
         """The open file of a descriptor; EBADF if there is none, or if it only names a file (O_PATH)."""
@@ -366,7 +318,7 @@ class Process:
         """Close an open file, unless a descriptor or a message still refers to it."""
         if file.sent or any(other.file is file for other in self.descriptors.values()):
             return
-        self.watches.closed(self, file)
+        self.kernel.watches.closed(self, file)
         file.closed(self)
         if file.queue is not None:
             file.queue.release(file)

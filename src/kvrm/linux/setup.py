@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kvrm.errors import ProgramError, UsageError
+from kvrm.linux.clock import EPOCH
 from kvrm.linux.elf import Executable, parse
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.content import Budget, Content
@@ -17,9 +20,9 @@ from kvrm.linux.files.etc import add_etc
 from kvrm.linux.files.file import File
 from kvrm.linux.files.filesystem import FileSystem
 from kvrm.linux.files.host import HostTree, Location
-from kvrm.linux.files.paths import resolve
+from kvrm.linux.files.paths import Credentials, resolve
 from kvrm.linux.files.synthetic import add_devices, add_kernel
-from kvrm.linux.layout import Stat
+from kvrm.linux.layout import BILLION, Stat
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 _INTERPRETER_LIMIT: Final = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """An executable: argv[0], absolute path, contents and node; `known_as` are the paths that show it."""
 
@@ -36,6 +39,11 @@ class Program:
     data: bytes
     node: File
     known_as: tuple[bytes, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells the program's file from others."""
+        return blake2b(self.data, digest_size=16).hexdigest()
 
 
 def find_program(program: str | bytes | Path) -> Program:
@@ -66,8 +74,9 @@ def _from_bytes(data: bytes) -> Program:
 
 
 def make_files(
-    process: Process,
     program: Program,
+    owner: Credentials,
+    pid: int,
     root: Path | str | None,
     rw: Path | str | None,
     cwd: Path | str | None,
@@ -77,8 +86,7 @@ def make_files(
 
     Raises UsageError if a directory cannot be used.
     """
-    who = process.credentials
-    files = FileSystem(limit, who.uid, who.gid, process.realtime)
+    files = FileSystem(limit, owner.uid, owner.gid, EPOCH * BILLION)
     files.shown.program = program.node.where
     files.root.meta = Stat.of_host(os.stat("/"))
     here = _real_directory(cwd if cwd is not None else os.curdir)
@@ -91,7 +99,7 @@ def make_files(
         for name in program.known_as:
             files.show_file(name, program.node)
         add_devices(files)
-        add_kernel(files, process.pid)
+        add_kernel(files, pid)
         files.ensure_directory(b"tmp", 0o1777)
         if root is None:
             add_etc(files)
@@ -135,7 +143,7 @@ def find_interpreter(process: Process, program: Executable) -> Executable | None
     asked = os.fsdecode(program.interpreter)
     refusal = f"{name}: dynamic programs are not supported yet (it asks for the dynamic linker {asked})"
     try:
-        node = resolve(process, process.files.root, program.interpreter).node
+        node = resolve(process, process.kernel.files.root, program.interpreter).node
         data = node.read(_INTERPRETER_LIMIT, 0) if isinstance(node, File) else b""
     except (Failure, OSError):
         data = b""

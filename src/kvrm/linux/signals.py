@@ -1,4 +1,4 @@
-"""Signals of a process: what is to happen on each, which are blocked, and which wait."""
+"""Signals: what is to happen on each, and which wait."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ class Pending:
     mask: int = 0
     queue: list[Info] = field(default_factory=list)
 
-    def copy(self) -> Pending:
-        return Pending(self.mask, self.queue.copy())
+    def relink(self, copies: FileCopies) -> None:
+        """This is a shallow copy for a snapshot: part it from the original."""
+        self.queue = self.queue.copy()
 
     def add(self, info: Info, room: bool) -> bool:
         """Keep a signal, `room` or not. False if it may only be sent with what it tells, and that is lost."""
@@ -85,43 +86,19 @@ class Pending:
 
 @dataclass(slots=True)
 class Signals:
-    """Actions, blocked and pending signals and the alternate stack.
+    """What a process does on each signal, and those that wait for any of its tasks (`shared`).
 
-    `own` are those sent to the thread, `shared` those sent to the process. Signal descriptors wait in
-    `queue`.
+    Signal descriptors wait in `queue`.
     """
 
     actions: dict[int, Action] = field(default_factory=dict)
-    blocked: int = 0
-    own: Pending = field(default_factory=Pending)
     shared: Pending = field(default_factory=Pending)
-    stack: tuple[int, int, int] = (0, abi.SS_DISABLE, 0)
     queue: WaitQueue = field(default_factory=WaitQueue)
 
     def relink(self, copies: FileCopies) -> None:
         """This is a shallow copy for a snapshot: part it from the original."""
         self.actions = self.actions.copy()
-        self.own, self.shared = self.own.copy(), self.shared.copy()
-        self.queue = copies.of(self.queue)
-
-    def keep(self, info: Info, shared: bool, room: bool) -> bool:
-        """Have a signal wait, as `Pending.add`, and tell signal descriptors."""
-        pending = self.shared if shared else self.own
-        before = pending.mask, len(pending.queue)
-        kept = pending.add(info, room)
-        if before != (pending.mask, len(pending.queue)):
-            self.queue.wake()
-        return kept
-
-    @property
-    def pending(self) -> int:
-        """The mask of the signals that wait."""
-        return self.own.mask | self.shared.mask
-
-    @property
-    def queued(self) -> int:
-        """How many count against RLIMIT_SIGPENDING; those of timers were counted when these were made."""
-        return sum(info.timer is None for info in (*self.own.queue, *self.shared.queue))
+        self.shared, self.queue = copies.of(self.shared), copies.of(self.queue)
 
     def action(self, signal: int) -> Action:
         """What happens on `signal`."""
@@ -136,14 +113,3 @@ class Signals:
         """Whether nothing happens on `signal`."""
         handler = self.action(signal).handler
         return handler == abi.SIG_IGN or (handler == abi.SIG_DFL and bool(_IGNORED >> signal - 1 & 1))
-
-    def set_action(self, signal: int, action: Action) -> None:
-        """What is to happen from now on; a signal that is to be ignored no longer waits, blocked or not."""
-        self.actions[signal] = action
-        if self.ignored(signal):
-            self.drop(1 << signal - 1)
-
-    def drop(self, signals: int) -> None:
-        """Forget pending signals of a mask."""
-        self.own.drop(signals)
-        self.shared.drop(signals)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kvrm.linux.files.content import Budget
 from kvrm.linux.files.copying import FileCopies, NodeCopies
@@ -16,14 +16,8 @@ from kvrm.memory import Image
 if TYPE_CHECKING:
     from kvrm.linux.files.open_file import Descriptor
     from kvrm.linux.process import Process
-
-_FIELDS: Final = (
-    "retired skipped umask personality limits heap_start heap_end robust_list locks_future name argv envp "
-    "program_path loaded credentials refused controls scheduling memory_policy barriers seccomp".split()
-)
-
-_LINKED: Final = ("timers", "signals", "ipc", "mqueues", "sockets", "watches")
-"""What is copied together with the open files."""
+    from kvrm.linux.task import Task
+    from kvrm.linux.world import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +28,8 @@ class _View:
     cwd: Directory
     descriptors: Mapping[int, Descriptor]
     mapped: Mapping[Image, Mapped]
-    linked: Mapping[str, Any]
+    linked: Sequence[Mapping[str, Any]]
+    """What is copied together with the open files, of each of `_parts`."""
 
     def copy(self) -> _View:
         """An independent copy; open host files are shared, they have no state of their own."""
@@ -49,7 +44,7 @@ class _View:
             for number, descriptor in self.descriptors.items()
         }
         mapped = {image: replace(part, file=copies.of(part.file)) for image, part in self.mapped.items()}
-        linked = {name: copies.of(thing) for name, thing in self.linked.items()}
+        linked = [{name: copies.of(thing) for name, thing in part.items()} for part in self.linked]
         return _View(self.files.copy(nodes), nodes.directory(self.cwd), descriptors, mapped, linked)
 
 
@@ -57,7 +52,9 @@ class _View:
 class Snapshot:
     """A process at one moment, all but memory and registers. Opaque, and never changed."""
 
-    fields: dict[str, Any]
+    kernel: Mapping[str, Any]
+    process: Mapping[str, Any]
+    task: Mapping[str, Any]
     view: _View
     random: tuple[Any, ...]
     stdout: bytes
@@ -68,30 +65,43 @@ class Snapshot:
 
 def take(process: Process, last: bool = False) -> Snapshot:
     """The state of `process`; `last`: it is put back before it is used again, so its files need no copy."""
-    fields = {name: getattr(process, name) for name in _FIELDS}
-    fields["limits"], fields["locked"] = process.limits.copy(), process.locked.copy()
-    linked = {name: getattr(process, name) for name in _LINKED}
-    view = _View(process.files, process.cwd, process.descriptors, process.mapped, linked)
+    parts = _parts(process)
+    kernel, own, task = ({name: _parted(getattr(part, name)) for name in part.SAVED} for part in parts)
+    linked = [{name: getattr(part, name) for name in part.LINKED} for part in parts]
+    view = _View(process.kernel.files, process.cwd, process.descriptors, process.mapped, linked)
     return Snapshot(
-        fields=fields,
+        kernel=kernel,
+        process=own,
+        task=task,
         view=view if last else view.copy(),
-        random=process.random.getstate(),
-        stdout=bytes(process.stdout),
-        stderr=bytes(process.stderr),
+        random=process.kernel.random.getstate(),
+        stdout=bytes(process.kernel.stdout),
+        stderr=bytes(process.kernel.stderr),
         due=process.due,
     )
 
 
 def put_back(process: Process, snapshot: Snapshot, last: bool = False) -> None:
     """Set the state of `process`; `last`: the snapshot is not used again, so its files need no copy."""
-    for name, value in snapshot.fields.items():
-        setattr(process, name, value)
-    process.limits, process.locked = snapshot.fields["limits"].copy(), snapshot.fields["locked"].copy()
+    kernel = process.kernel
     view = snapshot.view if last else snapshot.view.copy()
-    process.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
+    saved = snapshot.kernel, snapshot.process, snapshot.task
+    for part, fields, linked in zip(_parts(process), saved, view.linked, strict=True):
+        for name, value in fields.items():
+            setattr(part, name, _parted(value))
+        for name, thing in linked.items():
+            setattr(part, name, thing)
+    kernel.files, process.cwd, process.descriptors = view.files, view.cwd, dict(view.descriptors)
     process.mapped = dict(view.mapped)
-    for name, thing in view.linked.items():
-        setattr(process, name, thing)
-    process.random.setstate(snapshot.random)
-    process.stdout[:] = snapshot.stdout
-    process.stderr[:] = snapshot.stderr
+    kernel.random.setstate(snapshot.random)
+    kernel.stdout[:] = snapshot.stdout
+    kernel.stderr[:] = snapshot.stderr
+
+
+def _parts(process: Process) -> tuple[Kernel, Process, Task]:
+    """What a snapshot is of: the values in `SAVED`, and in `LINKED` what refers to open files or waits."""
+    return process.kernel, process, process.task
+
+
+def _parted(value: Any) -> Any:
+    return value.copy() if isinstance(value, dict) else value

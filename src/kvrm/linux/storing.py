@@ -62,7 +62,7 @@ def stored(snapshot: Snapshot | StoredProcess) -> StoredProcess:
 
 def revived(snapshot: StoredProcess, process: Process) -> Snapshot:
     """The snapshot, for `process`. Raises UsageError, with nothing changed, if the host lacks what it has."""
-    reader = _Reader(snapshot, process.shown)
+    reader = _Reader(snapshot, process.kernel.files.shown)
     made: Snapshot = reader.load()
     for thing in reader.net:  # each may add to it
         for name, value in reader.load().items():

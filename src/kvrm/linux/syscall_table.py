@@ -262,7 +262,7 @@ _ROWS: Final = [
     _row(175, "geteuid", identity.getuid),
     _row(176, "getgid", identity.getgid),
     _row(177, "getegid", identity.getgid),
-    _row(178, "gettid", identity.getpid),
+    _row(178, "gettid", identity.gettid),
     _row(179, "sysinfo", process.sysinfo, "info:p"),
     _row(180, "mq_open", mqueues.mq_open, "name:s flags:x mode:o attributes:p"),
     _row(181, "mq_unlink", mqueues.mq_unlink, "name:s"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.clock import LATEST, Clock
-from kvrm.linux.delivery import act, send
+from kvrm.linux.delivery import act, keep, send
 from kvrm.linux.layout import BILLION
 from kvrm.linux.siginfo import Info
 
@@ -40,11 +40,11 @@ class Timer:
 
     def now(self, process: Process) -> int:
         """What its clock says."""
-        return process.retired if self.cpu else process.uptime
+        return process.cpu_time if self.cpu else process.kernel.uptime
 
     def due(self, process: Process) -> int:
         """The count of retired instructions at which it expires, if no time is skipped."""
-        return self.at if self.cpu else self.at - process.skipped
+        return self.at if self.cpu else self.at - process.kernel.skipped
 
     def remaining(self, process: Process) -> int:
         """Nanoseconds to the next expiry, 0 or less if that is past; 0 if there is none."""
@@ -106,18 +106,17 @@ class PosixTimer(Timer):
     def expire(self, process: Process) -> None:
         if self.signal is None:
             return
-        signals, bit = process.signals, 1 << self.signal - 1
         self.stale = False
-        if not signals.blocked & bit:
+        if not process.task.blocked >> self.signal - 1 & 1:
             # one that is ignored is sent again when it no longer is, if the timer is periodic
             act(process, self._info(0))
         elif not self.waits(process):
-            signals.keep(self._info(0), not self.to_thread, True)
+            keep(process, self._info(0), not self.to_thread, True)
 
     def waits(self, process: Process) -> bool:
         """Whether its signal is pending."""
-        signals = process.signals
-        return any(info.timer == self.number for info in (*signals.own.queue, *signals.shared.queue))
+        waiting = (*process.task.pending.queue, *process.signals.shared.queue)
+        return any(info.timer == self.number for info in waiting)
 
     def taken(self, process: Process) -> Info | None:
         """Its signal is taken: what that tells; None if it is of an expiry that no longer counts."""
@@ -145,11 +144,11 @@ class CpuLimit(Timer):
         if soft == abi.RLIM_INFINITY:
             self.stop(process)
         else:
-            self.set(process, max(soft * BILLION, process.retired), 0)
+            self.set(process, max(soft * BILLION, process.cpu_time), 0)
 
     def expire(self, process: Process) -> None:
         soft, hard = process.limit(abi.RLIMIT_CPU)
-        ends = process.retired >= hard * BILLION
+        ends = process.cpu_time >= hard * BILLION
         process.limits[abi.RLIMIT_CPU] = (soft + 1, hard)
         self.set(process, (soft + 1) * BILLION, 0)
         send(process, Info(abi.SIGKILL if ends else abi.SIGXCPU, abi.SI_KERNEL))
@@ -197,7 +196,7 @@ class Timers:
         """Let all expire that are due, in order of time. May end the run by Finish."""
         while self._armed:
             first = min(self._armed, key=lambda timer: timer.due(process))
-            if first.due(process) > process.retired:
+            if first.due(process) > process.kernel.retired:
                 return
             self.disarm(first)
             first.fired = True

@@ -20,7 +20,7 @@ def wait(process: Process, ready: Callable[[], T | None], deadline: int | None, 
     Ends the run by Finish if a timer's signal does, or if `ready` can never give anything: `reason` then
     says what the program waits for.
     """
-    while (found := ready()) is None and (deadline is None or process.uptime < min(deadline, LATEST)):
+    while (found := ready()) is None and (deadline is None or process.kernel.uptime < min(deadline, LATEST)):
         _pass(process, deadline, reason)
     return found
 
@@ -41,5 +41,5 @@ def _pass(process: Process, deadline: int | None, reason: str) -> None:
     times = [time for time in (deadline, process.timers.next_time()) if time is not None]
     if not times:
         deadlock(reason)
-    process.skip_to(min(times))
+    process.kernel.skip_to(min(times))
     process.timers.expire(process)

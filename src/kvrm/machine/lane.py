@@ -86,9 +86,9 @@ class Lane:
 
     def settle(self) -> None:
         """Nothing is read ahead while the lane does not run; calls that native code answered count."""
-        if self.process is not None and self.process.ahead is not None:
-            self.process.ahead.end()
-            for number, count in self.process.ahead.counted().items():
+        if self.process is not None and (ahead := self.process.task.ahead) is not None:
+            ahead.end()
+            for number, count in ahead.counted().items():
                 self.engine.account.called(number, 0.0, count)
 
     def _word(self) -> int | None:

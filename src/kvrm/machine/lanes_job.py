@@ -46,7 +46,7 @@ class Job:
         call (a filter), and where lanes begin with code of their own.
         """
         process = self.snapshot.process
-        looks = process is not None and (process.due is not None or bool(process.fields["seccomp"]))
+        looks = process is not None and (process.due is not None or bool(process.task["seccomp"]))
         return self.ended is None and not looks and not self._changes_code()
 
     @property

@@ -124,9 +124,9 @@ class Machine(Registers):
         self._seconds = 0.0
         seed = arguments.integer("seed", seed)
         if program is not None:
-            from kvrm.linux import Process
+            from kvrm.linux.boot import boot
 
-            process = Process(
+            process = boot(
                 memory,
                 self.state,
                 program=program,
@@ -142,7 +142,7 @@ class Machine(Registers):
             )
             process.start()
             process.read_ahead()
-        digest = None if process is None else process.program_digest
+        digest = None if process is None else process.program.digest
         self._made = Made(digest, self.features, self.state.fp_tracking, root, rw, streams)
         kind = EngineKind(self.engine, self.features, self.policies, program is not None, self.observers)
         runs = make_engine(kind, self.state, memory, self.target if lanes is None else "cpu")

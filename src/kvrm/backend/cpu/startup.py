@@ -40,11 +40,11 @@ class Startup:
     def syscall(self, retired: int) -> Outcome | None:
         """As `LaneProcess.syscall`, or ENOUGH."""
         process = self._process.current()
-        call = TABLE.get(process.state.words[8] & 0xFFFFFFFF)
+        call = TABLE.get(process.task.state.words[8] & 0xFFFFFFFF)
         if call is None or not call.resident or call.name in _END:
             return ENOUGH
         if call.name in _SEE_INPUT:
-            descriptor = process.descriptors.get(process.state.words[0] & 0xFFFFFFFF)
+            descriptor = process.descriptors.get(process.task.state.words[0] & 0xFFFFFFFF)
             if descriptor is not None and isinstance(descriptor.file, BytesInput):
                 return ENOUGH
         return self._process.syscall(retired)

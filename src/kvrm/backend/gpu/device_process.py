@@ -31,9 +31,12 @@ OUTPUT_PART = 0.05
 """The part of the free device memory that these may take."""
 
 
-def chunks_ahead(memory: Memory, process: Snapshot) -> list[int]:
+def chunks_ahead(memory: Memory, snapshot: Snapshot) -> list[int]:
     """The chunks that lanes may map pages in, besides those where something is mapped."""
-    heap, low = process.fields["heap_end"] // PAGE // CHUNK, (lowest_mapping(memory)[0] - 1) // PAGE // CHUNK
+    heap, low = (
+        snapshot.process["heap_end"] // PAGE // CHUNK,
+        (lowest_mapping(memory)[0] - 1) // PAGE // CHUNK,
+    )
     last = (1 << VA_BITS) // PAGE // CHUNK - 1
     return [k for k in (*range(heap, heap + AHEAD), *range(low, low - AHEAD, -1)) if 0 < k < last]
 
@@ -86,7 +89,7 @@ class DeviceProcess:
         assert job.args is not None
         found = []
         for args in job.args:
-            sp = self._start.with_arguments(args).state.sp
+            sp = self._start.with_arguments(args).task.state.sp
             found.append((sp, self._memory.peek(sp, STACK_TOP - sp)))
             self._memory.restore(job.snapshot.memory)
         lowest = min(sp for sp, _ in found)

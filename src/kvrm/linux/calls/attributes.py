@@ -60,7 +60,7 @@ def fchown(process: Process, fd: int, uid: int, gid: int) -> int:
 
 def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -> int:
     """Set the times of last access and modification."""
-    now = process.realtime
+    now = process.kernel.realtime
     wanted: list[int | None] = [now, now]
     if times:
         pairs = list(TIMESPEC.iter_unpack(process.memory.read(times, 2 * TIMESPEC.size)))
@@ -88,7 +88,7 @@ def utimensat(process: Process, dirfd: int, path: int, times: int, flags: int) -
         node.grip().utime(atime, mtime)
     else:
         node.change(now, atime=atime, mtime=mtime)
-    process.watches.changed(node, target.called, _TIMES[wanted[0] is not None, wanted[1] is not None])
+    process.kernel.watches.changed(node, target.called, _TIMES[wanted[0] is not None, wanted[1] is not None])
     return 0
 
 
@@ -111,8 +111,8 @@ def _chmod(process: Process, target: Target, mode: int) -> int:
     if _on_host(node):
         node.grip().chmod(mode)
     else:
-        node.change(process.realtime, mode=stat.S_IFMT(node.stat().mode) | mode & 0o7777)
-    process.watches.changed(node, target.called, abi.IN_ATTRIB)
+        node.change(process.kernel.realtime, mode=stat.S_IFMT(node.stat().mode) | mode & 0o7777)
+    process.kernel.watches.changed(node, target.called, abi.IN_ATTRIB)
     return 0
 
 
@@ -128,9 +128,9 @@ def _chown(process: Process, target: Target, uid: int, gid: int) -> int:
     if _on_host(node):
         node.grip().chown(owner, group)
     else:
-        node.change(process.realtime, uid=owner, gid=group)
+        node.change(process.kernel.realtime, uid=owner, gid=group)
     if (uid, gid) != (_NOBODY, _NOBODY):
-        process.watches.changed(node, target.called, abi.IN_ATTRIB)
+        process.kernel.watches.changed(node, target.called, abi.IN_ATTRIB)
     return 0
 
 

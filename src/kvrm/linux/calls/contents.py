@@ -46,7 +46,7 @@ def truncate(process: Process, path: int, size: int) -> int:
         raise Failure(Errno.EINVAL)
     file = open_node(process, node, abi.O_WRONLY, found.called)
     file.truncate(process, size)
-    process.watches.changed(file, file.called, abi.IN_MODIFY)
+    process.kernel.watches.changed(file, file.called, abi.IN_MODIFY)
     return 0
 
 
@@ -58,7 +58,7 @@ def ftruncate(process: Process, fd: int, size: int) -> int:
     if not file.writable:
         raise Failure(Errno.EINVAL)
     file.truncate(process, size)
-    process.watches.changed(file, file.called, abi.IN_MODIFY)
+    process.kernel.watches.changed(file, file.called, abi.IN_MODIFY)
     return 0
 
 
@@ -79,7 +79,7 @@ def fallocate(process: Process, fd: int, mode: int, offset: int, size: int) -> i
     if mount_of(status.dev) is not OVERLAY and mode not in _IN_MEMORY:
         raise Failure(Errno.EOPNOTSUPP)
     file.allocate(process, mode, offset, size)
-    process.watches.used(file, abi.IN_MODIFY)
+    process.kernel.watches.used(file, abi.IN_MODIFY)
     return 0
 
 
@@ -88,7 +88,7 @@ def getdents64(process: Process, fd: int, buffer: int, count: int) -> int:
     file = process.file(fd)
     if not isinstance(file, DirectoryFile):
         raise Failure(Errno.ENOTDIR)
-    process.watches.used(file, abi.IN_ACCESS)
+    process.kernel.watches.used(file, abi.IN_ACCESS)
     records, position = file.list(process, count)
     process.memory.write(buffer, records)
     file.seek(position, abi.SEEK_SET)

@@ -106,7 +106,7 @@ def pipe2(process: Process, pointer: int, flags: int) -> int:
     if flags & ~(abi.O_CLOEXEC | abi.O_NONBLOCK | abi.O_DIRECT):
         raise Failure(Errno.EINVAL)
     cloexec, status = bool(flags & abi.O_CLOEXEC), flags & ~abi.O_CLOEXEC
-    meta = process.files.status(stat.S_IFIFO | 0o600, PIPE)
+    meta = process.kernel.files.status(stat.S_IFIFO | 0o600, PIPE)
     node, ends = Fifo(meta), list[int]()
     try:
         for access in (abi.O_RDONLY, abi.O_WRONLY):
@@ -131,7 +131,7 @@ def memfd_create(process: Process, name: int, flags: int) -> int:
     text = process.memory.read_cstring(name, abi.MFD_NAME_MAX + 1)
     if len(text) > abi.MFD_NAME_MAX:
         raise Failure(Errno.EINVAL)
-    node = process.files.unnamed_file(0o777 if executable else 0o666, MEMFD)
+    node = process.kernel.files.unnamed_file(0o777 if executable else 0o666, MEMFD)
     if not executable:
         node.seals = abi.F_SEAL_EXEC
     else:

@@ -159,7 +159,7 @@ def _epoll_wait(
     if told or limit == 0:
         return told
     with blocking(process, blocked):
-        deadline = None if limit is None else process.uptime + limit
+        deadline = None if limit is None else process.kernel.uptime + limit
         return wait(process, lambda: epoll.report(process, pointer, most) or None, deadline, NO_EVENT) or 0
 
 

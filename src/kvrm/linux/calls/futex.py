@@ -45,7 +45,8 @@ def futex(
             raise Failure(Errno.EAGAIN)
         if limit is not None:
             relative, real = command == abi.FUTEX_WAIT, operation & abi.FUTEX_CLOCK_REALTIME
-            limit += process.uptime if relative else process.uptime - process.realtime if real else 0
+            kernel = process.kernel
+            limit += kernel.uptime if relative else kernel.uptime - kernel.realtime if real else 0
         wait_until(process, limit, "a futex that no other thread can wake")
         raise Failure(Errno.ETIMEDOUT)
     if command in _WAKES:
@@ -58,7 +59,7 @@ def futex(
     elif command in _LOCKS:
         _lock(process, address)
     elif command == abi.FUTEX_UNLOCK_PI:
-        if _word(process, address) & _OWNER != process.pid:
+        if _word(process, address) & _OWNER != process.task.tid:
             raise Failure(Errno.EPERM)
         process.memory.write(address, WORD.pack(0))
     else:
@@ -70,16 +71,16 @@ def set_robust_list(process: Process, head: int, length: int) -> int:
     """List of locks to release at the end: no other thread would see it."""
     if length != _ROBUST_HEAD:
         raise Failure(Errno.EINVAL)
-    process.robust_list = head
+    process.task.robust_list = head
     return 0
 
 
 def get_robust_list(process: Process, pid: int, head: int, length: int) -> int:
     """List of locks to release at the end."""
-    if pid not in (0, process.pid):
+    if pid not in (0, process.task.tid):
         raise Failure(Errno.ESRCH)
     process.memory.write(length, DOUBLEWORD.pack(_ROBUST_HEAD))
-    process.memory.write(head, DOUBLEWORD.pack(process.robust_list))
+    process.memory.write(head, DOUBLEWORD.pack(process.task.robust_list))
     return 0
 
 
@@ -127,12 +128,12 @@ def _lock(process: Process, address: int) -> None:
     """Own a lock that has no owner. One that has is marked, before it is seen that no such thread exists."""
     word = _word(process, address)
     owner = word & _OWNER
-    if owner == process.pid:
+    if owner == process.task.tid:
         raise Failure(Errno.EDEADLK)
     if owner:
         process.memory.write(address, WORD.pack(word | _WAITERS))
         raise Failure(Errno.ESRCH)
-    process.memory.write(address, WORD.pack(word & _OWNER_DIED | process.pid))
+    process.memory.write(address, WORD.pack(word & _OWNER_DIED | process.task.tid))
 
 
 def _signed(value: int) -> int:

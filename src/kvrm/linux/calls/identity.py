@@ -31,6 +31,11 @@ def getpid(process: Process) -> int:
     return process.pid
 
 
+def gettid(process: Process) -> int:
+    """Number of the thread."""
+    return process.task.tid
+
+
 def getppid(process: Process) -> int:
     """Number of the parent process: 1."""
     return INIT

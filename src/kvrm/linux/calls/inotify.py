@@ -32,7 +32,7 @@ def inotify_init1(process: Process, flags: int) -> int:
         raise Failure(Errno.EINVAL)
     process.free_descriptor()
     instance = Inotify(flags & abi.O_NONBLOCK)
-    process.watches.join(instance)
+    process.kernel.watches.join(instance)
     return process.open(instance, bool(flags & abi.O_CLOEXEC))
 
 

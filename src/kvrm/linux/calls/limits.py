@@ -51,7 +51,7 @@ def getrusage(process: Process, who: int, buffer: int) -> int:
     """Time and memory used: a nanosecond for each instruction."""
     if who not in _USES:
         raise Failure(Errno.EINVAL)
-    used, memory = (process.retired, process.memory.private_bytes >> 10) if who >= 0 else (0, 0)
+    used, memory = (process.cpu_time, process.memory.private_bytes >> 10) if who >= 0 else (0, 0)
     process.memory.write(buffer, layout.rusage(used, memory))
     return 0
 

@@ -187,7 +187,7 @@ def mprotect(process: Process, address: int, length: int, prot: int) -> int:
 
 def _valid_prot(process: Process) -> int:
     """The permissions that the processor knows (arch_validate_prot of Linux on arm64)."""
-    return abi.PROT_RWX | abi.PROT_SEM | (abi.PROT_BTI if "FEAT_BTI" in process.features else 0)
+    return abi.PROT_RWX | abi.PROT_SEM | (abi.PROT_BTI if "FEAT_BTI" in process.kernel.features else 0)
 
 
 def _protect(process: Process, regions: list[Region], end: int, prot: Prot) -> int:

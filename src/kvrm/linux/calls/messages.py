@@ -88,10 +88,10 @@ def sendmmsg(process: Process, fd: int, messages: int, count: int, flags: int) -
 def recvmmsg(process: Process, fd: int, messages: int, count: int, flags: int, timeout: int) -> int:
     """Receive several messages; how many came. The time limit is looked at after each."""
     receiver = socket_of(process, fd)
-    limit = process.uptime + process.timespec(timeout) if timeout else None
+    limit = process.kernel.uptime + process.timespec(timeout) if timeout else None
 
     def one(at: int, nth: int) -> int:
-        if nth and limit is not None and process.uptime >= limit:
+        if nth and limit is not None and process.kernel.uptime >= limit:
             raise Failure(Errno.EAGAIN)
         later = abi.MSG_DONTWAIT if nth and flags & abi.MSG_WAITFORONE else 0
         return _receive_message(process, receiver, at, flags & ~abi.MSG_WAITFORONE | later)

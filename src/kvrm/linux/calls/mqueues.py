@@ -30,7 +30,7 @@ def mq_open(process: Process, name: int, flags: int, mode: int, attributes: int)
     """Open or make a message queue."""
     asked = MQ_ATTR.unpack(process.memory.read(attributes, MQ_ATTR.size)) if attributes else None
     text = _name(process, name)
-    known = process.mqueues.find(text)
+    known = process.kernel.mqueues.find(text)
     if known is None and not flags & abi.O_CREAT:
         raise Failure(Errno.ENOENT)
     if known is not None and flags & abi.O_CREAT and flags & abi.O_EXCL:
@@ -40,7 +40,7 @@ def mq_open(process: Process, name: int, flags: int, mode: int, attributes: int)
         raise Failure(Errno.EINVAL)
     if known is None:
         known = _new(process, asked[1:3] if asked else (_DEFAULT_MOST, _DEFAULT_SIZE), mode)
-        process.mqueues.add(text, known)
+        process.kernel.mqueues.add(text, known)
     else:
         process.credentials.require(known.node, _WANTED[access])
     return process.open(QueueFile(flags & _OPEN, text, known), cloexec=True)
@@ -48,7 +48,7 @@ def mq_open(process: Process, name: int, flags: int, mode: int, attributes: int)
 
 def mq_unlink(process: Process, name: int) -> int:
     """Remove the name of a message queue."""
-    process.mqueues.remove(_name(process, name))
+    process.kernel.mqueues.remove(_name(process, name))
     return 0
 
 
@@ -133,9 +133,10 @@ def _new(process: Process, asked: tuple[int, int], mode: int) -> MessageQueue:
     largest = (_HARD_MOST, _HARD_SIZE) if privileged else (_DEFAULT_MOST, _DEFAULT_SIZE)
     if not 0 < most <= largest[0] or not 0 < size <= largest[1]:
         raise Failure(Errno.EINVAL)
-    if process.mqueues.size + room_of(most, size) > process.limit(abi.RLIMIT_MSGQUEUE)[0]:
+    if process.kernel.mqueues.size + room_of(most, size) > process.limit(abi.RLIMIT_MSGQUEUE)[0]:
         raise Failure(Errno.EMFILE)
-    status = process.files.status(stat.S_IFREG | mode & 0o7777 & ~process.umask, QUEUES, size=_STATUS_SIZE)
+    mode = stat.S_IFREG | mode & 0o7777 & ~process.umask
+    status = process.kernel.files.status(mode, QUEUES, size=_STATUS_SIZE)
     return MessageQueue(Special(status), most, size)
 
 
@@ -150,5 +151,6 @@ def _wait(process: Process, file: QueueFile, limit: int | None, reason: str) -> 
     """EAGAIN, or ETIMEDOUT once a time of the real-time clock has come; the run ends if there is none."""
     if file.flags & abi.O_NONBLOCK:
         raise Failure(Errno.EAGAIN)
-    wait_until(process, None if limit is None else process.uptime + limit - process.realtime, reason)
+    kernel = process.kernel
+    wait_until(process, None if limit is None else kernel.uptime + limit - kernel.realtime, reason)
     raise Failure(Errno.ETIMEDOUT)

@@ -30,7 +30,7 @@ def get_mempolicy(process: Process, mode: int, nodes: int, count: int, address: 
     """The memory policy, the allowed nodes, or the node of an address: 0."""
     if (nodes and not count) or flags & ~(abi.MPOL_F_NODE | abi.MPOL_F_ADDR | abi.MPOL_F_MEMS_ALLOWED):
         raise Failure(Errno.EINVAL)
-    found, mask = process.memory_policy
+    found, mask = process.task.memory_policy
     of_node, of_address = flags & abi.MPOL_F_NODE, flags & abi.MPOL_F_ADDR
     if flags & abi.MPOL_F_MEMS_ALLOWED:
         if of_node or of_address:
@@ -55,7 +55,7 @@ def get_mempolicy(process: Process, mode: int, nodes: int, count: int, address: 
 
 def set_mempolicy(process: Process, mode: int, nodes: int, count: int) -> int:
     """Set the memory policy, which is given back."""
-    process.memory_policy = _policy(process, mode, nodes, count)
+    process.task.memory_policy = _policy(process, mode, nodes, count)
     return 0
 
 

@@ -91,12 +91,12 @@ def blocking(process: Process, mask: int | None) -> Iterator[None]:
     if mask is None:
         yield
         return
-    before = process.signals.blocked
+    before = process.task.blocked
     block(process, mask)
     try:
         yield
     finally:
-        process.signals.blocked = before
+        process.task.blocked = before
     block(process, before)
 
 
@@ -104,14 +104,14 @@ def _waited(
     process: Process, found: Callable[[], T | None], pointer: int, limit: int | None, mask: int | None
 ) -> T | None:
     """What is found before the limit, whose rest goes to `pointer`. `mask` is blocked while it waits."""
-    deadline = None if limit is None else process.uptime + limit
+    deadline = None if limit is None else process.kernel.uptime + limit
     ready = found()
     if ready is None:
         with blocking(process, mask):
             ready = wait(process, found, deadline, NO_EVENT)
     if deadline is not None and limit:
         with suppress(GuestFault):
-            process.memory.write(pointer, timespec(max(0, deadline - process.uptime)))
+            process.memory.write(pointer, timespec(max(0, deadline - process.kernel.uptime)))
     return ready
 
 

@@ -41,7 +41,7 @@ _USED: Final = dict.fromkeys(
 class Controls:
     """What prctl and files of /proc/self set.
 
-    `clear_tid` is the address that set_tid_address gave; `traced`: ptrace was asked to.
+    `traced`: ptrace was asked to.
 
     A process that has no parent, no thread, no child and no capabilities is not changed by any of it.
     """
@@ -55,7 +55,6 @@ class Controls:
     thp_disable: int = 0
     mce_kill: int = abi.PR_MCE_KILL_DEFAULT
     tagged_addresses: int = 0
-    clear_tid: int = 0
     traced: bool = False
     oom_score_adj: int = 0
     coredump_filter: int = 0x33
@@ -63,8 +62,8 @@ class Controls:
 
 def set_tid_address(process: Process, pointer: int) -> int:
     """Where to clear the thread number at the end: no other thread would see it."""
-    process.controls = replace(process.controls, clear_tid=pointer)
-    return process.pid
+    process.task.clear_tid = pointer
+    return process.task.tid
 
 
 def prctl(process: Process, option: int, first: int, second: int, third: int, fourth: int) -> int:
@@ -74,15 +73,15 @@ def prctl(process: Process, option: int, first: int, second: int, third: int, fo
     controls = process.controls
     match option:
         case abi.PR_SET_NAME:
-            process.name = process.memory.read_cstring(first, _NAME - 1)
+            process.task.name = process.memory.read_cstring(first, _NAME - 1)
         case abi.PR_GET_NAME:
-            process.memory.write(first, process.name.ljust(_NAME, b"\0"))
+            process.memory.write(first, process.task.name.ljust(_NAME, b"\0"))
         case abi.PR_GET_PDEATHSIG:
             process.memory.write(first, WORD.pack(controls.death_signal))
         case abi.PR_GET_CHILD_SUBREAPER:
             process.memory.write(first, WORD.pack(controls.subreaper))
         case abi.PR_GET_TID_ADDRESS:
-            process.memory.write(first, DOUBLEWORD.pack(controls.clear_tid))
+            process.memory.write(first, DOUBLEWORD.pack(process.task.clear_tid))
         case abi.PR_GET_DUMPABLE:
             return controls.dumpable
         case abi.PR_GET_SECUREBITS:
@@ -104,7 +103,7 @@ def prctl(process: Process, option: int, first: int, second: int, third: int, fo
         case abi.PR_CAPBSET_READ | abi.PR_CAPBSET_DROP | abi.PR_CAP_AMBIENT:
             return _capabilities(option, first, second, third | fourth)
         case abi.PR_GET_SECCOMP:
-            return process.seccomp.mode
+            return process.task.seccomp.mode
         case abi.PR_SET_SECCOMP if first == abi.SECCOMP_MODE_STRICT:
             return set_strict(process)
         case abi.PR_SET_SECCOMP if first == abi.SECCOMP_MODE_FILTER:

@@ -38,7 +38,7 @@ def uname(process: Process, buffer: int) -> int:
 def sysinfo(process: Process, buffer: int) -> int:
     """Uptime and memory of the machine."""
     free = max(0, MEMORY_BYTES - process.memory.private_bytes)
-    process.memory.write(buffer, layout.sysinfo(process.uptime // BILLION, MEMORY_BYTES, free, 1))
+    process.memory.write(buffer, layout.sysinfo(process.kernel.uptime // BILLION, MEMORY_BYTES, free, 1))
     return 0
 
 
@@ -61,7 +61,7 @@ def getrandom(process: Process, buffer: int, count: int, flags: int) -> int:
         raise Failure(Errno.EINVAL)
     count = min(count, 0x1FF_FFFF)
     for done in range(0, count, _RANDOM_BLOCK):
-        process.memory.write(buffer + done, process.random_bytes(min(_RANDOM_BLOCK, count - done)))
+        process.memory.write(buffer + done, process.kernel.random_bytes(min(_RANDOM_BLOCK, count - done)))
     return count
 
 

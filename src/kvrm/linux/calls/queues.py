@@ -21,9 +21,9 @@ def msgget(process: Process, key: int, flags: int) -> int:
     """The message queue with a key, or a new one."""
 
     def make(permissions: Permissions) -> Queue:
-        return Queue(permissions, changed=process.realtime // BILLION)
+        return Queue(permissions, changed=process.kernel.realtime // BILLION)
 
-    return process.ipc.queues.get(process, key, flags, make, lambda known: True)
+    return process.kernel.ipc.queues.get(process, key, flags, make, lambda known: True)
 
 
 def msgsnd(process: Process, number: int, message: int, size: int, flags: int) -> int:
@@ -32,14 +32,14 @@ def msgsnd(process: Process, number: int, message: int, size: int, flags: int) -
     if size > _LARGEST or number < 0 or kind < 1:
         raise Failure(Errno.EINVAL)
     text = process.memory.read(message + SIGNED.size, size)
-    queue = process.ipc.queues.find(number)
+    queue = process.kernel.ipc.queues.find(number)
     queue.permissions.require(process, WRITE)
     if queue.size + size > queue.room or len(queue.letters) >= queue.room:
         if not flags & abi.IPC_NOWAIT:
             wait_for_ever(process, "it sends to a full message queue that nothing else receives from")
         raise Failure(Errno.EAGAIN)
     queue.letters.append(Letter(kind, text))
-    queue.sender, queue.sent = process.pid, process.realtime // BILLION
+    queue.sender, queue.sent = process.pid, process.kernel.realtime // BILLION
     return 0
 
 
@@ -50,7 +50,7 @@ def msgrcv(process: Process, number: int, message: int, size: int, kind: int, fl
     copies = bool(flags & abi.MSG_COPY)
     if copies and (flags & abi.MSG_EXCEPT or not flags & abi.IPC_NOWAIT):
         raise Failure(Errno.EINVAL)
-    queue = process.ipc.queues.find(number)
+    queue = process.kernel.ipc.queues.find(number)
     queue.permissions.require(process, READ)
     found = _choose(queue.letters, kind, flags)
     if found is None:
@@ -61,7 +61,7 @@ def msgrcv(process: Process, number: int, message: int, size: int, kind: int, fl
         raise Failure(Errno.E2BIG)
     if not copies:
         queue.letters.remove(found)
-        queue.receiver, queue.received = process.pid, process.realtime // BILLION
+        queue.receiver, queue.received = process.pid, process.kernel.realtime // BILLION
     text = found.text[:size]
     process.memory.write(message, SIGNED.pack(found.kind) + text)
     return len(text)
@@ -87,7 +87,7 @@ def msgctl(process: Process, number: int, command: int, pointer: int) -> int:
     """Look at a message queue, set or remove it."""
     if number < 0 or command < 0:
         raise Failure(Errno.EINVAL)
-    queues = process.ipc.queues
+    queues = process.kernel.ipc.queues
     queue = queues.find(number)
     match command:
         case abi.IPC_STAT:
@@ -99,7 +99,8 @@ def msgctl(process: Process, number: int, command: int, pointer: int) -> int:
             permissions = queue.permissions.changed(process, data)
             if room > QUEUE_ROOM:
                 raise Failure(Errno.EPERM)
-            queue.permissions, queue.room, queue.changed = permissions, room, process.realtime // BILLION
+            queue.permissions, queue.room = permissions, room
+            queue.changed = process.kernel.realtime // BILLION
         case abi.IPC_RMID:
             queue.permissions.require_owner(process)
             queues.remove(number)

@@ -113,7 +113,7 @@ def _set(process: Process, pid: int, wanted: Scheduling, priority: int) -> None:
     ):
         raise Failure(Errno.EPERM)
     require_process(process, pid, change=True)
-    process.scheduling = wanted
+    process.task.scheduling = wanted
 
 
 def sched_getparam(process: Process, pid: int, pointer: int) -> int:
@@ -212,16 +212,16 @@ def setpriority(process: Process, which: int, who: int, nice: int) -> int:
     if which != abi.PRIO_USER:
         require_process(process, who, change=True)
     nice = max(-20, min(nice, 19))
-    if nice < process.scheduling.nice and not _may_be_nice(process, nice):
+    if nice < process.task.scheduling.nice and not _may_be_nice(process, nice):
         raise Failure(Errno.EACCES)
-    process.scheduling = replace(process.scheduling, nice=nice)
+    process.task.scheduling = replace(process.task.scheduling, nice=nice)
     return 0
 
 
 def ioprio_get(process: Process, which: int, who: int) -> int:
     """The priority of input and output."""
     _require_who(process, which, who, abi.IOPRIO_WHO_PROCESS)
-    return process.scheduling.io_priority
+    return process.task.scheduling.io_priority
 
 
 def ioprio_set(process: Process, which: int, who: int, priority: int) -> int:
@@ -234,7 +234,7 @@ def ioprio_set(process: Process, which: int, who: int, priority: int) -> int:
     _require_who(process, which, who, abi.IOPRIO_WHO_PROCESS)
     if which != abi.IOPRIO_WHO_USER:
         require_process(process, who, change=True)
-    process.scheduling = replace(process.scheduling, io_priority=priority)
+    process.task.scheduling = replace(process.task.scheduling, io_priority=priority)
     return 0
 
 
@@ -259,4 +259,4 @@ def _require_pid(pid: int, pointer: int = 1) -> None:
 
 def _of(process: Process, pid: int) -> Scheduling:
     require_process(process, pid)
-    return Scheduling() if pid == INIT else process.scheduling
+    return Scheduling() if pid == INIT else process.task.scheduling

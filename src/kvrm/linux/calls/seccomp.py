@@ -63,9 +63,9 @@ def seccomp(process: Process, operation: int, flags: int, arguments: int) -> int
 
 def set_strict(process: Process) -> int:
     """Only read, write, exit and rt_sigreturn from now on."""
-    if process.seccomp.mode == abi.SECCOMP_MODE_FILTER:
+    if process.task.seccomp.mode == abi.SECCOMP_MODE_FILTER:
         raise Failure(Errno.EINVAL)
-    process.seccomp = Seccomp(abi.SECCOMP_MODE_STRICT)
+    process.task.seccomp = Seccomp(abi.SECCOMP_MODE_STRICT)
     return 0
 
 
@@ -78,21 +78,21 @@ def add_filter(process: Process, pointer: int) -> int:
         raise Failure(Errno.EACCES)
     data = process.memory.read(start, count * bpf.LAYOUT.size)
     program = tuple(bpf.Instruction(*fields) for fields in bpf.LAYOUT.iter_unpack(data))
-    if not bpf.is_valid(program) or process.seccomp.mode == abi.SECCOMP_MODE_STRICT:
+    if not bpf.is_valid(program) or process.task.seccomp.mode == abi.SECCOMP_MODE_STRICT:
         raise Failure(Errno.EINVAL)
-    filters = (program, *process.seccomp.filters)
-    process.seccomp = replace(process.seccomp, mode=abi.SECCOMP_MODE_FILTER, filters=filters)
+    filters = (program, *process.task.seccomp.filters)
+    process.task.seccomp = replace(process.task.seccomp, mode=abi.SECCOMP_MODE_FILTER, filters=filters)
     return 0
 
 
 def refused(process: Process, number: int, words: Any) -> int | None:
     """The result of a call that may not be made, None if it may. May end the run by Finish."""
-    if process.seccomp.mode == abi.SECCOMP_MODE_STRICT:
+    if process.task.seccomp.mode == abi.SECCOMP_MODE_STRICT:
         if number not in abi.SECCOMP_STRICT_CALLS:
             raise Finish(Killed(abi.SIGKILL))
         return None
-    data = _DATA.pack(number - (number >> 31 << 32), _ARCH, process.state.pc, *words[:6])
-    returned = [bpf.run(program, data) for program in process.seccomp.filters]
+    data = _DATA.pack(number - (number >> 31 << 32), _ARCH, process.task.state.pc, *words[:6])
+    returned = [bpf.run(program, data) for program in process.task.seccomp.filters]
     decided = min(returned, key=lambda value: _strength(value & _ACTION))
     match decided & _ACTION:
         case abi.SECCOMP_RET_ALLOW | abi.SECCOMP_RET_LOG:

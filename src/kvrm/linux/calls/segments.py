@@ -26,10 +26,10 @@ def shmget(process: Process, key: int, size: int, flags: int) -> int:
     def make(permissions: Permissions) -> Segment:
         if not size:
             raise Failure(Errno.EINVAL)
-        process.files.budget.change(page_up(size))
-        return Segment(permissions, size, process.pid, changed=process.realtime // BILLION)
+        process.kernel.files.budget.change(page_up(size))
+        return Segment(permissions, size, process.pid, changed=process.kernel.realtime // BILLION)
 
-    return process.ipc.segments.get(process, key, flags, make, lambda known: size <= known.size)
+    return process.kernel.ipc.segments.get(process, key, flags, make, lambda known: size <= known.size)
 
 
 def shmat(process: Process, number: int, address: int, flags: int) -> int:
@@ -42,10 +42,10 @@ def shmat(process: Process, number: int, address: int, flags: int) -> int:
         address &= -PAGE
     if not address and flags & abi.SHM_REMAP:
         raise Failure(Errno.EINVAL)
-    segment = process.ipc.segments.find(number)
+    segment = process.kernel.ipc.segments.find(number)
     reads = bool(flags & abi.SHM_RDONLY)
     segment.permissions.require(process, READ if reads else READ | WRITE)
-    if number in process.ipc.attached.values():
+    if number in process.kernel.ipc.attached.values():
         raise Failure(Errno.ENOMEM)
     size, prot = page_up(segment.size), Prot.R if reads else Prot.R | Prot.W
     require_few(process)
@@ -56,18 +56,18 @@ def shmat(process: Process, number: int, address: int, flags: int) -> int:
     for index, data in segment.pages.items():
         process.memory.poke(start + index * PAGE, data)
     segment.pages = {}
-    segment.last, segment.attached_at = process.pid, process.realtime // BILLION
-    process.ipc.attached[start] = number
+    segment.last, segment.attached_at = process.pid, process.kernel.realtime // BILLION
+    process.kernel.ipc.attached[start] = number
     return start
 
 
 def shmdt(process: Process, address: int) -> int:
     """Unmap a segment."""
     start = untagged(address)
-    number = process.ipc.attached.get(start)
+    number = process.kernel.ipc.attached.get(start)
     if number is None:
         raise Failure(Errno.EINVAL)
-    size = page_up(process.ipc.segments.find(number).size)
+    size = page_up(process.kernel.ipc.segments.find(number).size)
     keep_segments(process, start, start + size)
     process.memory.unmap(start, size)
     return 0
@@ -77,8 +77,8 @@ def shmctl(process: Process, number: int, command: int, pointer: int) -> int:
     """Look at a segment, set, lock or remove it."""
     if number < 0 or command < 0:
         raise Failure(Errno.EINVAL)
-    segment = process.ipc.segments.find(number)
-    attached = number in process.ipc.attached.values()
+    segment = process.kernel.ipc.segments.find(number)
+    attached = number in process.kernel.ipc.attached.values()
     match command:
         case abi.IPC_STAT:
             segment.permissions.require(process, READ)
@@ -86,7 +86,7 @@ def shmctl(process: Process, number: int, command: int, pointer: int) -> int:
         case abi.IPC_SET:
             data = process.memory.read(pointer, len(segment.packed(0)))
             segment.permissions = segment.permissions.changed(process, data)
-            segment.changed = process.realtime // BILLION
+            segment.changed = process.kernel.realtime // BILLION
         case abi.SHM_LOCK | abi.SHM_UNLOCK:
             segment.permissions.require_owner(process)
             _mark(segment, _LOCKED, command == abi.SHM_LOCK)
@@ -103,8 +103,8 @@ def shmctl(process: Process, number: int, command: int, pointer: int) -> int:
 
 def keep_segments(process: Process, start: int, end: int) -> None:
     """Before these addresses are unmapped: have segments that are attached there keep what they hold."""
-    for address, number in list(process.ipc.attached.items()):
-        segment = process.ipc.segments.find(number)
+    for address, number in list(process.kernel.ipc.attached.items()):
+        segment = process.kernel.ipc.segments.find(number)
         size = page_up(segment.size)
         if not start < address + size or not address < end:
             continue
@@ -112,9 +112,9 @@ def keep_segments(process: Process, start: int, end: int) -> None:
             for at in range(region.start, region.start + process.memory.filled(region), PAGE):
                 if any(data := process.memory.peek(at, PAGE)):
                     segment.pages[(at - address) // PAGE] = data
-        segment.last, segment.detached_at = process.pid, process.realtime // BILLION
+        segment.last, segment.detached_at = process.pid, process.kernel.realtime // BILLION
         if start <= address and address + size <= end:
-            del process.ipc.attached[address]
+            del process.kernel.ipc.attached[address]
             if segment.permissions.mode & _DESTROYED:
                 _remove(process, number)
 
@@ -133,5 +133,5 @@ def _mark(segment: Segment, bit: int, on: bool) -> None:
 
 
 def _remove(process: Process, number: int) -> None:
-    process.files.budget.change(-page_up(process.ipc.segments.find(number).size))
-    process.ipc.segments.remove(number)
+    process.kernel.files.budget.change(-page_up(process.kernel.ipc.segments.find(number).size))
+    process.kernel.ipc.segments.remove(number)

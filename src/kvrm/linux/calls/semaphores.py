@@ -28,14 +28,16 @@ def semget(process: Process, key: int, count: int, flags: int) -> int:
     if not 0 <= count <= _IN_SET:
         raise Failure(Errno.EINVAL)
 
+    sets = process.kernel.ipc.semaphores
+
     def make(permissions: Permissions) -> SemaphoreSet:
         if not count:
             raise Failure(Errno.EINVAL)
-        if sum(len(known.values) for known in process.ipc.semaphores.objects.values()) + count > _IN_ALL:
+        if sum(len(known.values) for known in sets.objects.values()) + count > _IN_ALL:
             raise Failure(Errno.ENOSPC)
-        return SemaphoreSet(permissions, [0] * count, [0] * count, changed=process.realtime // BILLION)
+        return SemaphoreSet(permissions, [0] * count, [0] * count, changed=process.kernel.realtime // BILLION)
 
-    return process.ipc.semaphores.get(process, key, flags, make, lambda known: count <= len(known.values))
+    return sets.get(process, key, flags, make, lambda known: count <= len(known.values))
 
 
 def semop(process: Process, number: int, operations: int, count: int) -> int:
@@ -51,7 +53,7 @@ def semtimedop(process: Process, number: int, operations: int, count: int, timeo
     if count > _OPERATIONS:
         raise Failure(Errno.E2BIG)
     asked = list(SEMBUF.iter_unpack(process.memory.read(operations, count * SEMBUF.size)))
-    known = process.ipc.semaphores.find(number)
+    known = process.kernel.ipc.semaphores.find(number)
     if max(nth for nth, _, _ in asked) >= len(known.values):
         raise Failure(Errno.EFBIG)
     known.permissions.require(process, WRITE if any(change != 0 for _, change, _ in asked) else READ)
@@ -60,14 +62,14 @@ def semtimedop(process: Process, number: int, operations: int, count: int, timeo
         values[nth] += change
         if values[nth] < 0 or (change == 0 and values[nth]):
             if not flags & abi.IPC_NOWAIT:
-                deadline = None if limit is None else process.uptime + limit
+                deadline = None if limit is None else process.kernel.uptime + limit
                 wait_until(process, deadline, "a semaphore that nothing else changes")
             raise Failure(Errno.EAGAIN)
         if values[nth] > _MOST:
             raise Failure(Errno.ERANGE)
     for nth, _, _ in asked:
         known.pids[nth] = process.pid
-    known.values, known.operated = values, process.realtime // BILLION
+    known.values, known.operated = values, process.kernel.realtime // BILLION
     return 0
 
 
@@ -78,17 +80,17 @@ def semctl(process: Process, number: int, nth: int, command: int, argument: int)
     value = (argument & 0xFFFFFFFF) - (argument >> 31 & 1) * (1 << 32)
     if command == abi.SETVAL and not 0 <= value <= _MOST:
         raise Failure(Errno.ERANGE)
-    known = process.ipc.semaphores.find(number)
+    known = process.kernel.ipc.semaphores.find(number)
     if command in _ONE and not 0 <= nth < len(known.values):
         raise Failure(Errno.EINVAL)
     match command:
         case abi.IPC_RMID:
             known.permissions.require_owner(process)
-            process.ipc.semaphores.remove(number)
+            process.kernel.ipc.semaphores.remove(number)
         case abi.IPC_SET:
             data = process.memory.read(argument, len(known.packed()))
             known.permissions = known.permissions.changed(process, data)
-            known.changed = process.realtime // BILLION
+            known.changed = process.kernel.realtime // BILLION
         case abi.IPC_STAT:
             known.permissions.require(process, READ)
             process.memory.write(argument, known.packed())
@@ -117,4 +119,4 @@ def _set(process: Process, known: SemaphoreSet, nth: int, value: int | None, poi
         known.pids = [process.pid] * len(values)
     else:
         known.values[nth], known.pids[nth] = value, process.pid
-    known.changed = process.realtime // BILLION
+    known.changed = process.kernel.realtime // BILLION

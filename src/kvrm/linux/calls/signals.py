@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.delivery import block, send, take
+from kvrm.linux.delivery import block, send, set_action, take
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import DOUBLEWORD, SIGACTION, SIGSTACK
 from kvrm.linux.siginfo import KEPT, SIZE, Info, known
@@ -70,7 +70,7 @@ def rt_sigaction(process: Process, signal: int, new: int, old: int, size: int) -
     if given:
         handler, flags, restorer, mask = SIGACTION.unpack(given)
         action = Action(handler, flags & abi.SA_FLAGS, restorer, mask & ~UNBLOCKABLE)
-        process.signals.set_action(signal, action)
+        set_action(process, signal, action)
         if not process.signals.ignored(signal):
             process.timers.heard(process, signal)
     if old:
@@ -83,7 +83,7 @@ def rt_sigprocmask(process: Process, how: int, new: int, old: int, size: int) ->
     """Block and unblock signals."""
     if size != _SET_SIZE:
         raise Failure(Errno.EINVAL)
-    before = process.signals.blocked
+    before = process.task.blocked
     if new:
         mask = DOUBLEWORD.unpack(process.memory.read(new, _SET_SIZE))[0]
         match how:
@@ -105,7 +105,7 @@ def rt_sigpending(process: Process, pointer: int, size: int) -> int:
     """Signals that are blocked and wait."""
     if size > _SET_SIZE:
         raise Failure(Errno.EINVAL)
-    waiting = process.signals.pending & process.signals.blocked
+    waiting = process.pending_signals & process.task.blocked
     process.memory.write(pointer, DOUBLEWORD.pack(waiting)[:size])
     return 0
 
@@ -123,7 +123,7 @@ def rt_sigtimedwait(process: Process, mask: int, info: int, timeout: int, size: 
     if size != _SET_SIZE:
         raise Failure(Errno.EINVAL)
     among = DOUBLEWORD.unpack(process.memory.read(mask, _SET_SIZE))[0] & ~UNBLOCKABLE
-    limit = process.uptime + process.timespec(timeout) if timeout else None
+    limit = process.kernel.uptime + process.timespec(timeout) if timeout else None
     taken = wait(process, lambda: take(process, among), limit, _NO_SENDER)
     if taken is None:
         raise Failure(Errno.EAGAIN)
@@ -134,14 +134,14 @@ def rt_sigtimedwait(process: Process, mask: int, info: int, timeout: int, size: 
 
 def sigaltstack(process: Process, new: int, old: int) -> int:
     """Set the stack for signal handlers."""
-    before = process.signals.stack
+    before = process.task.alternate_stack
     if new:
         stack = SIGSTACK.unpack(process.memory.read(new, SIGSTACK.size))
-        process.signals.stack = _checked_stack(process, *stack)
+        process.task.alternate_stack = _checked_stack(process, *stack)
     if old:
         pointer, flags, size = before
         shown = flags & abi.SS_AUTODISARM
-        shown |= abi.SS_ONSTACK if _is_on(before, process.state.sp) else 0 if size else abi.SS_DISABLE
+        shown |= abi.SS_ONSTACK if _is_on(before, process.task.state.sp) else 0 if size else abi.SS_DISABLE
         process.memory.write(old, SIGSTACK.pack(pointer, shown, 0, size))
     return 0
 
@@ -149,7 +149,7 @@ def sigaltstack(process: Process, new: int, old: int) -> int:
 def _checked_stack(
     process: Process, pointer: int, flags: int, padding: int, size: int
 ) -> tuple[int, int, int]:
-    if _is_on(process.signals.stack, process.state.sp):
+    if _is_on(process.task.alternate_stack, process.task.state.sp):
         raise Failure(Errno.EPERM)
     mode = flags & ~abi.SS_AUTODISARM
     if mode not in (0, abi.SS_ONSTACK, abi.SS_DISABLE):
@@ -170,7 +170,7 @@ def _is_on(stack: tuple[int, int, int], sp: int) -> bool:
 def _own_thread(process: Process, pid: int, tid: int) -> None:
     if pid <= 0 or tid <= 0:
         raise Failure(Errno.EINVAL)
-    if (pid, tid) != (process.pid, process.pid):
+    if (pid, tid) != (process.pid, process.task.tid):
         raise Failure(Errno.ESRCH)
 
 

@@ -59,7 +59,7 @@ def bind(process: Process, fd: int, address: int, length: int) -> int:
     if len(data) == _FAMILY and SOCKADDR_FAMILY.unpack(data)[0] == abi.AF_UNIX:
         return bind_anywhere(process, bound)
     name = _name(data)
-    sockets = process.sockets
+    sockets = process.kernel.sockets
     if name.startswith(b"\0"):
         if bound.name is not None:
             raise Failure(Errno.EINVAL)
@@ -182,11 +182,11 @@ def credentials(process: Process) -> Credentials:
 def find(process: Process, name: bytes, kind: int) -> Socket:
     """The socket that is bound to a name."""
     if name.startswith(b"\0"):
-        found = process.sockets.find((kind, name))
+        found = process.kernel.sockets.find((kind, name))
     else:
         node = resolve(process, process.cwd, name[:-1]).existing()
         process.credentials.require(node, abi.W_OK)
-        found = process.sockets.find(place_of(node.stat()))
+        found = process.kernel.sockets.find(place_of(node.stat()))
     if found is None:
         raise Failure(Errno.ECONNREFUSED)
     if found.kind != kind:
@@ -216,8 +216,8 @@ def packed_name(name: bytes | None) -> bytes:
 def bind_anywhere(process: Process, bound: Socket) -> int:
     """Bind a socket that has no name yet to an abstract one."""
     if bound.name is None:
-        bound.name = process.sockets.new_name(bound.kind)
-        process.sockets.bind((bound.kind, bound.name), bound)
+        bound.name = process.kernel.sockets.new_name(bound.kind)
+        process.kernel.sockets.bind((bound.kind, bound.name), bound)
     return 0
 
 
@@ -239,7 +239,7 @@ def _checked(family: int, kind: int, protocol: int) -> tuple[int, int]:
 
 
 def _new(process: Process, kind: int, flags: int) -> Socket:
-    return Socket(kind, flags, Special(process.files.status(_MODE, SOCKETS)))
+    return Socket(kind, flags, Special(process.kernel.files.status(_MODE, SOCKETS)))
 
 
 def _read_address(process: Process, pointer: int, length: int) -> bytes:

@@ -163,15 +163,15 @@ def vmsplice(process: Process, fd: int, vector: int, count: int, flags: int) -> 
         return into_guest(process, file, pieces) if file.readable_now(process, nonblocking) else 0
     _require_room(process, file, nonblocking)
     done = file.pipe.append(_pages_of(process, pieces, file.pipe.slots))
-    process.watches.used(file, abi.IN_MODIFY)
+    process.kernel.watches.used(file, abi.IN_MODIFY)
     return done
 
 
 def _told(process: Process, source: OpenFile, sink: OpenFile, done: int) -> int:
     """That many bytes were moved: those who watch the files are told."""
     if done:
-        process.watches.used(source, abi.IN_ACCESS)
-        process.watches.used(sink, abi.IN_MODIFY)
+        process.kernel.watches.used(source, abi.IN_ACCESS)
+        process.kernel.watches.used(sink, abi.IN_MODIFY)
     return done
 
 

@@ -56,7 +56,7 @@ def fstatfs(process: Process, fd: int, buffer: int) -> int:
 
 
 def _tell(process: Process, status: Stat, buffer: int) -> int:
-    budget = process.files.budget
+    budget = process.kernel.files.budget
     blocks, free = budget.limit // PAGE, max(0, budget.limit - budget.used) // PAGE
     process.memory.write(buffer, layout.statfs(mount_of(status.dev).magic, blocks, free))
     return 0

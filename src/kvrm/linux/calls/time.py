@@ -57,7 +57,7 @@ def settimeofday(process: Process, pointer: int, zone: int) -> int:
 def gettimeofday(process: Process, pointer: int, zone: int) -> int:
     """Real time in microseconds; the time zone is UTC."""
     if pointer:
-        process.memory.write(pointer, timeval(process.realtime))
+        process.memory.write(pointer, timeval(process.kernel.realtime))
     if zone:
         process.memory.write(zone, bytes(8))
     return 0
@@ -77,13 +77,13 @@ def clock_adjtime(process: Process, clock: int, pointer: int) -> int:
         raise Failure(Errno.EINVAL)
     if modes and not (modes & _ADJTIME and modes & _READ_ONLY):
         raise Failure(Errno.EPERM)
-    process.memory.write(pointer, timex(modes, process.realtime))
+    process.memory.write(pointer, timex(modes, process.kernel.realtime))
     return _UNSYNCHRONIZED
 
 
 def nanosleep(process: Process, wanted: int, remaining: int) -> int:
     """Let time pass."""
-    wait_until(process, process.uptime + process.timespec(wanted), "a sleep")
+    wait_until(process, process.kernel.uptime + process.timespec(wanted), "a sleep")
     return 0
 
 
@@ -96,16 +96,16 @@ def clock_nanosleep(process: Process, clock: int, flags: int, wanted: int, remai
     duration = time - kind.now(process) if flags & abi.TIMER_ABSTIME else time
     if kind.cpu and duration > 0:
         wait_until(process, None, "processor time, which does not pass while it sleeps")
-    wait_until(process, process.uptime + duration, "a sleep")
+    wait_until(process, process.kernel.uptime + duration, "a sleep")
     return 0
 
 
 def times(process: Process, buffer: int) -> int:
     """Processor time, and ticks since the start."""
-    ticks = process.retired * abi.CLOCK_TICKS // BILLION
+    ticks = process.cpu_time * abi.CLOCK_TICKS // BILLION
     if buffer:
         process.memory.write(buffer, DOUBLEWORD.pack(ticks) + bytes(24))
-    return process.uptime * abi.CLOCK_TICKS // BILLION
+    return process.kernel.uptime * abi.CLOCK_TICKS // BILLION
 
 
 def _require_time(given: bytes, parts: int) -> None:

@@ -34,7 +34,7 @@ def read(process: Process, fd: int, buffer: int, count: int) -> int:
     file = readable(process, fd)
     done = into_guest(process, file, _one(buffer, count))
     # a filter sees each call, and so does what watches the file
-    ahead = None if process.seccomp or process.watches else process.ahead
+    ahead = None if process.task.seccomp or process.kernel.watches else process.task.ahead
     if ahead is not None and 0 < done == count <= LARGEST_READ and isinstance(file, GuestFile):
         ahead.begin(process, fd, file)
     return done
@@ -166,7 +166,7 @@ def into_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
     """
     done = _into_guest(process, file, pieces, offset)
     if done:
-        process.watches.used(file, abi.IN_ACCESS)
+        process.kernel.watches.used(file, abi.IN_ACCESS)
     return done
 
 
@@ -198,7 +198,7 @@ def from_guest(process: Process, file: OpenFile, pieces: Pieces, offset: int | N
     """
     done = _from_guest(process, file, pieces, offset)
     if done:
-        process.watches.used(file, abi.IN_MODIFY)
+        process.kernel.watches.used(file, abi.IN_MODIFY)
     return done
 
 

@@ -121,32 +121,32 @@ def _given(process: Process, name: int, value: int, size: int, flags: int) -> tu
 
 def _set(process: Process, target: Target, name: bytes, value: bytes, flags: int) -> int:
     file = _require(process, target, name, abi.W_OK)
-    there = name in process.files.xattrs.of(file)
+    there = name in process.kernel.files.xattrs.of(file)
     if there and flags & abi.XATTR_CREATE:
         raise Failure(Errno.EEXIST)
     if not there and flags & abi.XATTR_REPLACE:
         raise Failure(Errno.ENODATA)
-    process.files.xattrs.set(file, name, value)
+    process.kernel.files.xattrs.set(file, name, value)
     _touch(process, target)
     return 0
 
 
 def _get(process: Process, target: Target, name: bytes, pointer: int, size: int) -> int:
-    value = process.files.xattrs.of(_require(process, target, name, abi.R_OK)).get(name)
+    value = process.kernel.files.xattrs.of(_require(process, target, name, abi.R_OK)).get(name)
     if value is None:
         raise Failure(Errno.ENODATA)
     return _give(process, value, pointer, size)
 
 
 def _list(process: Process, target: Target, pointer: int, size: int) -> int:
-    names = process.files.xattrs.of((target[0].dev, target[0].ino))
+    names = process.kernel.files.xattrs.of((target[0].dev, target[0].ino))
     hidden = () if process.credentials.uid == 0 else (_TRUSTED,)
     seen = [name for name in sorted(names) if not name.startswith(hidden)]
     return _give(process, b"".join(name + b"\0" for name in seen), pointer, size)
 
 
 def _remove(process: Process, target: Target, name: bytes) -> int:
-    process.files.xattrs.remove(_require(process, target, name, abi.W_OK), name)
+    process.kernel.files.xattrs.remove(_require(process, target, name, abi.W_OK), name)
     _touch(process, target)
     return 0
 
@@ -163,7 +163,7 @@ def _give(process: Process, data: bytes, pointer: int, size: int) -> int:
 def _touch(process: Process, target: Target) -> None:
     node = target[1]
     if node is not None and not node.on_host and not node.immutable:
-        node.change(process.files.now)
+        node.change(process.kernel.files.now)
 
 
 def _require(process: Process, target: Target, name: bytes, want: int) -> FileId:

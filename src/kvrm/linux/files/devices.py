@@ -24,7 +24,7 @@ def _zeros(process: Process, size: int) -> bytes:
 
 def seeded(process: Process, size: int) -> bytes:
     """Bytes of the process's generator: lanes take them in native code, too."""
-    return process.random_bytes(size)
+    return process.kernel.random_bytes(size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class File(Node):
         """Write `data`; how many bytes there was room for, as `Content.write`."""
         if self.seals:
             data = data[: self._unsealed(len(data), offset)]
-        content = self._own_content(process.files.budget)
+        content = self._own_content(process.kernel.files.budget)
         written = content.write(data, offset, self.handle())
         self._changed(process, content)
         return written
@@ -98,7 +98,7 @@ class File(Node):
         old = self.stat().size
         if (size < old and sealed & abi.F_SEAL_SHRINK) or (size > old and sealed & abi.F_SEAL_GROW):
             raise Failure(Errno.EPERM)
-        content = self._own_content(process.files.budget)
+        content = self._own_content(process.kernel.files.budget)
         content.truncate(size)
         self._changed(process, content)
 
@@ -118,7 +118,7 @@ class File(Node):
             raise Failure(Errno.EINVAL)
         if grows and old + size > MAX_SIZE:
             raise Failure(Errno.EFBIG)
-        content, under = self._own_content(process.files.budget), self.handle()
+        content, under = self._own_content(process.kernel.files.budget), self.handle()
         if shrinks:
             content.shift(offset + size, -size, under)
         elif grows:
@@ -165,7 +165,7 @@ class File(Node):
         return self.content
 
     def _changed(self, process: Process, content: Content) -> None:
-        now, mode = process.files.now, self.own().mode
+        now, mode = process.kernel.files.now, self.own().mode
         if mode & (stat.S_ISUID | stat.S_ISGID) and process.credentials.uid:
             mode = without_privileges(mode)
         self.change(now, size=content.size, blocks=content.blocks, mtime=now, mode=mode)

@@ -164,4 +164,4 @@ class Inotify(AnonymousFile):
         return abi.POLLIN | abi.POLLRDNORM if self._events else 0
 
     def closed(self, process: Process) -> None:
-        process.watches.leave(self)
+        process.kernel.watches.leave(self)

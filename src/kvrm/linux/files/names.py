@@ -31,12 +31,12 @@ _ENTRY_COST: Final = 512
 def create(process: Process, name: Name, mode: int) -> File:
     """An empty regular file in memory."""
     directory = require_free(process, name)
-    files = process.files
+    files = process.kernel.files
     node = File(files.status(stat.S_IFREG | mode & 0o7777, _mount(directory)), content=Content(files.budget))
     if _mount(directory) is SHM:
         node.seals = abi.F_SEAL_SEAL  # files of tmpfs have seals, and take no others
     _put(process, name, node)
-    process.watches.made(name)
+    process.kernel.watches.made(name)
     return node
 
 
@@ -52,9 +52,9 @@ def mknod(process: Process, name: Name, mode: int) -> None:
         where = location(name)
         where.tree.create(where.parts, os.O_RDONLY, mode & 0o7777)
     else:
-        meta = process.files.status(mode, _mount(directory))
+        meta = process.kernel.files.status(mode, _mount(directory))
         _put(process, name, Fifo(meta) if stat.S_ISFIFO(mode) else Special(meta))
-    process.watches.made(name)
+    process.kernel.watches.made(name)
 
 
 def mkdir(process: Process, name: Name, mode: int) -> None:
@@ -65,10 +65,11 @@ def mkdir(process: Process, name: Name, mode: int) -> None:
         where.apply(os.mkdir)
         where.grip().chmod(mode)
     else:
-        meta = process.files.status(stat.S_IFDIR | mode & 0o7777, _mount(directory), nlink=2, size=4096)
+        mode = stat.S_IFDIR | mode & 0o7777
+        meta = process.kernel.files.status(mode, _mount(directory), nlink=2, size=4096)
         _put(process, name, Directory(name.name, directory, meta))
-        directory.change(process.files.now, nlink=directory.own().nlink + 1)
-    process.watches.made(name)
+        directory.change(process.kernel.files.now, nlink=directory.own().nlink + 1)
+    process.kernel.watches.made(name)
 
 
 def symlink(process: Process, name: Name, target: bytes) -> None:
@@ -79,9 +80,9 @@ def symlink(process: Process, name: Name, target: bytes) -> None:
         parent = where.parent()
         os.symlink(target, where.name, dir_fd=parent.fd)
     else:
-        meta = process.files.status(stat.S_IFLNK | 0o777, _mount(directory), size=len(target))
+        meta = process.kernel.files.status(stat.S_IFLNK | 0o777, _mount(directory), size=len(target))
         _put(process, name, Symlink(target, meta))
-    process.watches.made(name)
+    process.kernel.watches.made(name)
 
 
 def link(process: Process, node: Node, name: Name) -> None:
@@ -98,10 +99,10 @@ def link(process: Process, node: Node, name: Name) -> None:
         if not links and not (isinstance(node, File) and node.linkable):
             raise Failure(Errno.ENOENT)
         _put(process, name, node)
-        node.change(process.files.now, nlink=links + 1)
+        node.change(process.kernel.files.now, nlink=links + 1)
         if isinstance(node, File):
             node.linkable = False
-    process.watches.made(name, linked=True)
+    process.kernel.watches.made(name, linked=True)
 
 
 def unlink(process: Process, name: Name) -> None:
@@ -118,7 +119,7 @@ def unlink(process: Process, name: Name) -> None:
         _forget(process, before)
     else:
         _drop(process, name, node)
-    process.watches.removed(process, name, before)
+    process.kernel.watches.removed(process, name, before)
     _tell(process, (name, None))
 
 
@@ -138,7 +139,7 @@ def rmdir(process: Process, name: Name) -> None:
         _forget(process, before)
     else:
         _drop(process, name, node)
-    process.watches.removed(process, name, before)
+    process.kernel.watches.removed(process, name, before)
     assert isinstance(node, Directory)
     node.dead = True
 
@@ -196,10 +197,10 @@ def rename(process: Process, old: Name, new: Name, flags: int) -> None:
     else:
         _rename(process, old, node, new, there)
         if flags & abi.RENAME_WHITEOUT:
-            _put(process, old, Special(process.files.status(stat.S_IFCHR, _mount(old.directory))))
-    process.watches.moved(process, old, new, before, None if exchange else there_before)
+            _put(process, old, Special(process.kernel.files.status(stat.S_IFCHR, _mount(old.directory))))
+    process.kernel.watches.moved(process, old, new, before, None if exchange else there_before)
     if exchange and there_before:
-        process.watches.moved(process, new, old, there_before, None)
+        process.kernel.watches.moved(process, new, old, there_before, None)
     if isinstance(there, Directory) and not exchange:
         there.dead = True
     _tell(process, (old, new), (new, old if exchange else None))
@@ -308,14 +309,14 @@ def _exchange(process: Process, old: Name, node: Node, new: Name, there: Node) -
         moved.own()
         name.directory.own()
         name.directory.entries[name.name] = moved
-        name.directory.change(process.files.now, mtime=process.files.now)
+        name.directory.change(process.kernel.files.now, mtime=process.kernel.files.now)
     _moved(process, node, old, new)
     _moved(process, there, new, old)
 
 
 def _moved(process: Process, node: Node, old: Name, new: Name) -> None:
     """After a node came to another name: the links that `..` is."""
-    now = process.files.now
+    now = process.kernel.files.now
     if isinstance(node, Directory):
         node.name, node.parent = new.name, new.directory
         old.directory.change(now, nlink=max(2, old.directory.own().nlink - 1))
@@ -325,7 +326,7 @@ def _moved(process: Process, node: Node, old: Name, new: Name) -> None:
 
 def _drop(process: Process, name: Name, node: Node) -> None:
     """Remove a name, and with it a directory that must be empty, or one link of a file."""
-    now, directory = process.files.now, name.directory
+    now, directory = process.kernel.files.now, name.directory
     if isinstance(node, Directory):
         if node.names(process):
             raise Failure(Errno.ENOTEMPTY)
@@ -341,27 +342,27 @@ def _drop(process: Process, name: Name, node: Node) -> None:
 def _forget(process: Process, last: Stat) -> None:
     """Drop the extended attributes of a file whose last name went; `last` is its status before."""
     if last.nlink <= 1 or stat.S_ISDIR(last.mode):
-        process.files.xattrs.drop((last.dev, last.ino))
+        process.kernel.files.xattrs.drop((last.dev, last.ino))
 
 
 def _put(process: Process, name: Name, node: Node) -> None:
-    process.files.budget.change(_cost(node))
+    process.kernel.files.budget.change(_cost(node))
     directory = name.directory
     directory.own()
     directory.entries[name.name] = node
     node.home = None
-    directory.change(process.files.now, mtime=process.files.now)
+    directory.change(process.kernel.files.now, mtime=process.kernel.files.now)
 
 
 def _remove(process: Process, name: Name) -> None:
-    directory, budget = name.directory, process.files.budget
+    directory, budget = name.directory, process.kernel.files.budget
     directory.own()
     removed = directory.entries.pop(name.name, None)
     if removed is not None:
         budget.used -= min(budget.used, _cost(removed))
     if directory.lookup(name.name) is not None:
         directory.entries[name.name] = None
-    directory.change(process.files.now, mtime=process.files.now)
+    directory.change(process.kernel.files.now, mtime=process.kernel.files.now)
 
 
 def _cost(node: Node) -> int:

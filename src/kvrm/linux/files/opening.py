@@ -68,7 +68,7 @@ def open_path(process: Process, base: Directory, path: bytes, flags: int, mode: 
         raise Failure(Errno.EEXIST)
     else:
         file = open_node(process, found.existing(), flags, found.called)
-    watches = process.watches
+    watches = process.kernel.watches
     if not flags & abi.O_PATH:
         watches.used(file, abi.IN_OPEN)
     if found.node is file.node and isinstance(file.node, File) and flags & abi.O_TRUNC:
@@ -137,7 +137,7 @@ def _create(process: Process, found: Found, flags: int, mode: int) -> OpenFile:
     names.require_free(process, name)
     where = names.location(name)
     handle = where.tree.create(where.parts, HOST_ACCESS[flags & abi.O_ACCMODE], mode & 0o7777)
-    process.watches.made(name)
+    process.kernel.watches.made(name)
     return HostFile(_kept(flags), name, File(None, where), handle)
 
 
@@ -160,7 +160,7 @@ def _unnamed(process: Process, directory: Node, flags: int, mode: int) -> OpenFi
         host_node = File(None, where.child(b"#"))  # no name that anything has: only its handle leads there
         name = Name(directory, b"#%d" % os.fstat(handle.fd).st_ino, False, removed=True)
         return HostFile(_kept(flags), name, host_node, handle)
-    node = process.files.unnamed_file(mode, mount_of(directory.stat().dev))
+    node = process.kernel.files.unnamed_file(mode, mount_of(directory.stat().dev))
     node.linkable = not flags & abi.O_EXCL
     name = Name(directory, b"#%d" % node.stat().ino, False, removed=True)
     return open_created(node, flags, name)

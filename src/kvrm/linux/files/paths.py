@@ -181,7 +181,7 @@ class _Walk:
     def _start(self, here: Directory, path: bytes) -> tuple[Directory, list[bytes]]:
         """Where a path starts, and its names, the first one last."""
         names = [name for name in reversed(path.split(b"/")) if name]
-        return self._process.files.root if path.startswith(b"/") else here, names
+        return self._process.kernel.files.root if path.startswith(b"/") else here, names
 
     def _search(self, directory: Directory) -> None:
         if directory.meta is not None:  # else the host checks

@@ -39,4 +39,4 @@ class SignalFile(AnonymousFile):
         return found
 
     def poll(self, process: Process) -> int:
-        return abi.POLLIN if process.signals.pending & self.mask else 0
+        return abi.POLLIN if process.pending_signals & self.mask else 0

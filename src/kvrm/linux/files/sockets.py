@@ -257,7 +257,7 @@ class Socket(OpenFile):
         """EAGAIN, now or when the time limit of an option is over; the run ends if there is none."""
         if not self._nonblocking(flags):
             ns = self.limits[limit]
-            wait_until(process, process.uptime + ns if ns else None, reason)
+            wait_until(process, process.kernel.uptime + ns if ns else None, reason)
         raise Failure(Errno.EAGAIN)
 
     def _nonblocking(self, flags: int) -> bool:
@@ -304,7 +304,7 @@ class Socket(OpenFile):
 
     def closed(self, process: Process) -> None:
         self.dead, self.shut = True, READ | WRITE
-        process.sockets.forget(self)
+        process.kernel.sockets.forget(self)
         if self.peer is not None and self.connects:
             self.peer.shut = READ | WRITE
             if self.inbox or self.unaccepted:

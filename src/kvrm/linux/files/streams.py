@@ -85,7 +85,7 @@ class Capture(OpenFile):
         return _pipe_stat(_STREAM_INODE + self.number)
 
     def write(self, process: Process, data: bytes) -> int:
-        captured = process.stdout if self.number == 1 else process.stderr
+        captured = process.kernel.stdout if self.number == 1 else process.kernel.stderr
         if len(captured) + len(data) > OUTPUT_LIMIT:
             reason = f"more than {OUTPUT_LIMIT} bytes of output to capture; pass a file as stdout or stderr"
             raise Finish(Stopped(reason))
@@ -113,7 +113,7 @@ class ObjectStream(OpenFile):
         return super().stored() | {"_stream": None}
 
     def revived(self, process: Process) -> None:
-        own = process.streams[self._number]
+        own = process.kernel.streams[self._number]
         assert isinstance(own, ObjectStream)
         self._stream = own._stream
 
@@ -165,7 +165,7 @@ class HostStream(SeekableFile):
         return super().stored() | {"_stream": None, "_fd": -1, "offset": offset}
 
     def revived(self, process: Process) -> None:
-        own = process.streams[self._number]
+        own = process.kernel.streams[self._number]
         assert isinstance(own, HostStream)
         self._stream, self._fd = own._stream, own._fd
         if self.offset > self.size():

@@ -156,7 +156,7 @@ def _inside(text: bytes, inside: Node, process: Process) -> tuple[bytes, Node]:
 
 
 def _exe(process: Process) -> tuple[bytes, Node]:
-    return process.program_path, process.program_node
+    return process.program_path, process.program.node
 
 
 def _cwd(process: Process) -> tuple[Name, Node]:
@@ -164,7 +164,7 @@ def _cwd(process: Process) -> tuple[Name, Node]:
 
 
 def _root(process: Process) -> tuple[Name, Node]:
-    return name_of(process.files.root), process.files.root
+    return name_of(process.kernel.files.root), process.kernel.files.root
 
 
 def _formatted(form: bytes, name: str) -> Generate:
@@ -210,7 +210,7 @@ _READ_BY_OWNER: Final[dict[str, Generate]] = {
 }
 _WRITTEN: Final[dict[str, tuple[int, Generate, virtual.Store]]] = {
     "clear_refs": (0o200, fixed(""), own.clear_refs),
-    "comm": (0o644, _formatted(b"%b\n", "name"), own.set_name),
+    "comm": (0o644, _formatted(b"%b\n", "task.name"), own.set_name),
     "coredump_filter": (
         0o644,
         _formatted(b"%08x\n", "controls.coredump_filter"),

@@ -33,7 +33,8 @@ class TimerFile(AnonymousFile):
         self._timer.stop(process)
         self._timer.interval, self._expired = interval, 0
         if value:
-            self._timer.set(process, value - self._offset if absolute else process.uptime + value, interval)
+            at = value - self._offset if absolute else process.kernel.uptime + value
+            self._timer.set(process, at, interval)
 
     def remaining(self, process: Process) -> bytes:
         """`struct itimerspec`: what is left, and the interval."""

@@ -167,7 +167,7 @@ class Folder(Directory):
 
     def revived(self, process: Process) -> None:
         super().revived(process)
-        here: Node | None = process.files.root
+        here: Node | None = process.kernel.files.root
         for name in self.path().split(b"/")[1:]:
             here = here.lookup(name) if isinstance(here, Directory) else None
         assert isinstance(here, Folder)

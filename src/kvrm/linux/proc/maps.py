@@ -140,7 +140,7 @@ def _header(process: Process, region: Region) -> bytes:
         status = mapped.file.stat()
         offset, device, inode, name = offset + mapped.offset, status.dev, status.ino, mapped.file.path
     elif _is_program(process, region):
-        status = process.program_node.stat()
+        status = process.program.node.stat()
         device, inode = status.dev, status.ino
     place = f"{os.major(device):02x}:{os.minor(device):02x} {inode}"
     line = f"{region.start:08x}-{region.end:08x} {letters} {offset:08x} {place} ".encode()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.calls.prctl import DEFAULT_TIMER_SLACK
 from kvrm.linux.calls.sched import INIT
+from kvrm.linux.delivery import queued
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.mounts import mount_id
 from kvrm.linux.files.open_file import SeekableFile
@@ -45,15 +46,16 @@ _LIMITS: Final = {
 
 def stat(process: Process) -> bytes:
     """One line of 52 fields (proc(5))."""
-    used, signals, scheduling, loaded = use(process), process.signals, process.scheduling, process.loaded
-    ticks, pid = process.retired * abi.CLOCK_TICKS // BILLION, process.pid
+    used, scheduling, loaded = use(process), process.task.scheduling, process.loaded
+    ticks, pid = process.cpu_time * abi.CLOCK_TICKS // BILLION, process.pid
     spans = (0, 0, 0, 0) if loaded.stack is None else loaded.stack.spans
     arguments, environment, end = process.strings
-    name = process.name.decode(errors="replace")
+    name = process.task.name.decode(errors="replace")
     fields = [pid, f"({name})", "R", INIT, pid, pid, 0, -1, _PF_RANDOMIZE, used.resident // PAGE, 0, 0, 0]
     fields += [ticks, 0, 0, 0, 20 + scheduling.nice, scheduling.nice, 1, 0, 0, used.size]
     fields += [used.resident // PAGE, process.limit(abi.RLIMIT_RSS)[0], *spans[:2], loaded.sp, 0, 0]
-    fields += [mask & 0x7FFF_FFFF for mask in (signals.pending, signals.blocked, *_handled(process))]
+    masks = (process.pending_signals, process.task.blocked, *_handled(process))
+    fields += [mask & 0x7FFF_FFFF for mask in masks]
     fields += [0, 0, 0, _SIGCHLD, 0, 0, scheduling.policy, 0, 0, 0, *spans[2:]]
     fields += [process.heap_start, arguments, environment, environment, end, 0]
     return (" ".join(map(str, fields)) + "\n").encode(errors="surrogateescape")
@@ -61,7 +63,7 @@ def stat(process: Process) -> bytes:
 
 def status(process: Process) -> bytes:
     """The same for people, and more."""
-    used, signals, controls = use(process), process.signals, process.controls
+    used, controls = use(process), process.controls
     who, pid = process.credentials, process.pid
     sizes = {
         "VmPeak": used.size,
@@ -83,9 +85,9 @@ def status(process: Process) -> bytes:
     }
     ignored, caught = _handled(process)
     masks = {
-        "SigPnd": signals.own.mask,
-        "ShdPnd": signals.shared.mask,
-        "SigBlk": signals.blocked,
+        "SigPnd": process.task.pending.mask,
+        "ShdPnd": process.signals.shared.mask,
+        "SigBlk": process.task.blocked,
         "SigIgn": ignored,
         "SigCgt": caught,
         "CapInh": 0,
@@ -95,7 +97,7 @@ def status(process: Process) -> bytes:
         "CapAmb": 0,
     }
     fields: dict[str, object] = {
-        "Name": _escaped(process.name),
+        "Name": _escaped(process.task.name),
         "Umask": f"{process.umask:04o}",
         "State": "R (running)",
         "Tgid": pid,
@@ -112,11 +114,11 @@ def status(process: Process) -> bytes:
         "CoreDumping": 0,
         "THP_enabled": int(not controls.thp_disable),
         "Threads": 1,
-        "SigQ": f"{signals.queued}/{process.limit(abi.RLIMIT_SIGPENDING)[0]}",
+        "SigQ": f"{queued(process)}/{process.limit(abi.RLIMIT_SIGPENDING)[0]}",
         **{name: f"{mask:016x}" for name, mask in masks.items()},
         "NoNewPrivs": controls.no_new_privs,
-        "Seccomp": process.seccomp.mode,
-        "Seccomp_filters": len(process.seccomp.filters),
+        "Seccomp": process.task.seccomp.mode,
+        "Seccomp_filters": len(process.task.seccomp.filters),
         "Speculation_Store_Bypass": "not vulnerable",
         "SpeculationIndirectBranch": "unsupported",
         "Cpus_allowed": 1,
@@ -163,12 +165,12 @@ def io(process: Process) -> bytes:
 
 def schedstat(process: Process) -> bytes:
     """Time on the processor, time waiting for it, time slices."""
-    return f"{process.retired} 0 0\n".encode()
+    return f"{process.cpu_time} 0 0\n".encode()
 
 
 def set_name(process: Process, data: bytes) -> None:
     """Write /proc/self/comm."""
-    process.name = data.partition(b"\0")[0][:15]
+    process.task.name = data.partition(b"\0")[0][:15]
 
 
 def set_timer_slack(process: Process, data: bytes) -> None:

@@ -65,7 +65,7 @@ def _fixed(data: bytes, process: Process) -> bytes:
 
 
 def _cpuinfo(process: Process) -> bytes:
-    return _CPUINFO.format(features=cpuinfo_features(process.features)).encode()
+    return _CPUINFO.format(features=cpuinfo_features(process.kernel.features)).encode()
 
 
 def _meminfo(process: Process) -> bytes:
@@ -82,21 +82,21 @@ def _meminfo(process: Process) -> bytes:
 
 
 def _stat(process: Process) -> bytes:
-    used = process.retired * abi.CLOCK_TICKS // BILLION
-    idle = process.uptime * abi.CLOCK_TICKS // BILLION - used
+    used = process.cpu_time * abi.CLOCK_TICKS // BILLION
+    idle = process.kernel.uptime * abi.CLOCK_TICKS // BILLION - used
     times = f"{used} 0 0 {idle} 0 0 0 0 0 0\n"
     rest = f"intr 0\nctxt 0\nbtime {EPOCH}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
     return f"cpu  {times}cpu0 {times}{rest}softirq 0 0 0 0 0 0 0 0 0 0 0\n".encode()
 
 
 def _uptime(process: Process) -> bytes:
-    up, idle = (ns // (BILLION // 100) for ns in (process.uptime, process.skipped))
+    up, idle = (ns // (BILLION // 100) for ns in (process.kernel.uptime, process.kernel.skipped))
     return f"{up // 100}.{up % 100:02} {idle // 100}.{idle % 100:02}\n".encode()
 
 
 def _uuid(process: Process) -> bytes:
     """A random UUID, another one each time."""
-    data = bytearray(process.random_bytes(16))
+    data = bytearray(process.kernel.random_bytes(16))
     data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
     text = data.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])).encode() + b"\n"

@@ -140,7 +140,7 @@ class KnownFiles:
                 continue
             number = numbers[file]
             words[Word.DESCRIPTOR + fd] = number | descriptor.cloexec << 32
-            if process.watches or not isinstance(file, GuestFile) or words[Word.OPENED + number]:
+            if process.kernel.watches or not isinstance(file, GuestFile) or words[Word.OPENED + number]:
                 continue
             known = _known(process, question, self._room)
             if known != FOR_THE_CPU:
@@ -251,7 +251,7 @@ def _known(process: Process, question: Question, room: int) -> Known:
         match ask:
             case Ask.INHERITED:
                 return _content(process, process.file(int(name)), room)
-            case Ask.OPEN if process.watches:
+            case Ask.OPEN if process.kernel.watches:
                 return FOR_THE_CPU
             case Ask.OPEN:
                 check_flags(flags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -14,6 +14,7 @@ from kvrm.linux.abi import NSIG
 from kvrm.linux.calls.advice import HARMLESS, NOTED
 from kvrm.linux.calls.mappings import HEAP, SHARED_MEMORY
 from kvrm.linux.calls.process import UNAME
+from kvrm.linux.delivery import set_action
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.nodes import Symlink
 from kvrm.linux.files.open_file import OpenFile
@@ -118,11 +119,11 @@ class Start:
             **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.HAS_CODE), 0),
             **dict.fromkeys((Word.OWN_ACTIONS, Word.AREAS), 0),
             **self.files.inherited(process),
-            Word.SKIPPED: process.skipped,
-            Word.BLOCKED: process.signals.blocked,
+            Word.SKIPPED: process.kernel.skipped,
+            Word.BLOCKED: process.task.blocked,
             Word.HEAP_END: process.heap_end,
-            Word.ROBUST_LIST: process.robust_list,
-            Word.CLEAR_TID: process.controls.clear_tid,
+            Word.ROBUST_LIST: process.task.robust_list,
+            Word.CLEAR_TID: process.task.clear_tid,
             Word.LOWEST: lowest,
             Word.HOLES: holes,
             Word.FILE_ROOM: file_room(process),
@@ -151,11 +152,11 @@ class Start:
             self._put_areas(process, np.frombuffer(end.areas, np.uint64).reshape(-1, AREA_WORDS))
             self._put_streams(process, end)
             self._put_signals(process, int(words[Word.BLOCKED]), int(words[Word.OWN_ACTIONS]), end.actions)
-            process.skipped, process.heap_end = int(words[Word.SKIPPED]), int(words[Word.HEAP_END])
-            process.robust_list = int(words[Word.ROBUST_LIST])
-            process.controls = replace(process.controls, clear_tid=int(words[Word.CLEAR_TID]))
+            process.kernel.skipped, process.heap_end = int(words[Word.SKIPPED]), int(words[Word.HEAP_END])
+            process.task.robust_list = int(words[Word.ROBUST_LIST])
+            process.task.clear_tid = int(words[Word.CLEAR_TID])
             if words[Word.RANDOM]:
-                process.random.getrandbits(32 * int(words[Word.RANDOM]))
+                process.kernel.random.getrandbits(32 * int(words[Word.RANDOM]))
         return self._process.saved()
 
     def _put_areas(self, process: Process, areas: Words) -> None:
@@ -177,17 +178,17 @@ class Start:
                 memory.mark(start, size, marks, unmarks)
 
     def _put_signals(self, process: Process, blocked: int, own: int, actions: bytes) -> None:
-        process.signals.blocked = blocked
+        process.task.blocked = blocked
         for number, action in enumerate(SIGACTION.iter_unpack(actions), 1):
             if own >> number - 1 & 1:
-                process.signals.set_action(number, Action(*action))
+                set_action(process, number, Action(*action))
 
     def _put_streams(self, process: Process, end: End) -> None:
         source = _input_of(process)
         if source is not None:
             source.read(process, int(end.words[Word.INPUT]) - end.input)
-        process.stdout += end.stdout
-        process.stderr += end.stderr
+        process.kernel.stdout += end.stdout
+        process.kernel.stderr += end.stderr
         self.files.put_back(process, self.words, end.words)
 
 
@@ -201,7 +202,7 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
 
     who, link = process.credentials, _target_of_link(process)
     block[Fixed.PID], block[Fixed.UID], block[Fixed.GID] = process.pid, who.uid, who.gid
-    block[Fixed.HEAP_START], block[Fixed.PENDING] = process.heap_start, process.signals.pending
+    block[Fixed.HEAP_START], block[Fixed.PENDING] = process.heap_start, process.pending_signals
     block[Fixed.LINK_BYTES] = len(link)
     block[Fixed.LIMITED] = _is_limited(process)
     put(TARGET, link)
@@ -209,7 +210,7 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     if len(directory) <= PAGE and not process.cwd.dead:
         block[Fixed.CWD_BYTES] = len(directory)
         put(CWD, directory)
-    put(NAME, process.name.ljust(16, b"\0"))
+    put(NAME, process.task.name.ljust(16, b"\0"))
     actions = [process.signals.action(signal) for signal in range(1, NSIG + 1)]
     put(ACTIONS, b"".join(SIGACTION.pack(a.handler, a.flags, a.restorer, a.mask) for a in actions))
     block[ADVICE : ADVICE + ADVICES] = OTHER_ADVICE & U64
@@ -237,7 +238,7 @@ def _is_limited(process: Process) -> bool:
     shared = any(region.backing and region.marks & Mark.SHARED for region in process.memory.regions())
     read_implies_exec = process.personality & abi.READ_IMPLIES_EXEC
     return any(bound != abi.RLIM_INFINITY for bound in bounds) or bool(
-        shared or process.locks_future or read_implies_exec or process.ipc.attached
+        shared or process.locks_future or read_implies_exec or process.kernel.ipc.attached
     )
 
 
