@@ -12,6 +12,7 @@ from kvrm.errors import UsageError
 from kvrm.isa.features import identification
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
+    ANSWERS,
     REPLACEMENTS,
     TARGETS,
     EngineKind,
@@ -141,7 +142,7 @@ class Machine(Registers):
                 features=self.features,
             )
             process.start()
-            process.read_ahead()
+            process.lend(lambda *words: named(ANSWERS)(self.state, memory, *words))
         digest = None if process is None else process.program.digest
         self._made = Made(digest, self.features, self.state.fp_tracking, root, rw, streams)
         kind = EngineKind(self.engine, self.features, self.policies, program is not None, self.observers)
