@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from kvrm.linux import abi
 from kvrm.linux.clock import CLOCKS, EPOCH, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.resident import descriptors, files, mappings
 from kvrm.linux.resident.lane_view import U32, Lane
 from kvrm.linux.resident.layout import (
     ACTION_WORDS,
@@ -121,13 +118,6 @@ def getrlimit(lane: Lane, resource: int, limit: int) -> int:
 def uname(lane: Lane, buffer: int) -> int:
     """Names of the system."""
     return LEAVE if lane.write(buffer, UTSNAME_BYTES, lane.place(UTSNAME)) else 0
-
-
-def getrandom(lane: Lane, buffer: int, count: int, flags: int) -> int:
-    """Bytes of the seeded generator."""
-    if flags & ~abi.GRND_FLAGS or flags & 6 == 6:
-        return -Errno.EINVAL
-    return files.random_bytes(lane, buffer, count)
 
 
 def rt_sigaction(lane: Lane, signal: int, new: int, old: int, size: int) -> int:
@@ -276,6 +266,3 @@ exit_group = exit
 gettid = getpid
 geteuid = getuid
 getegid = getgid
-
-CALLS: Mapping[str, Callable[..., int]] = vars(descriptors) | vars(files) | vars(mappings) | globals()
-"""What has a call's name is that call."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvrm.linux.errno import Errno
-from kvrm.linux.resident.calls import CALLS
 from kvrm.linux.resident.lane_view import U32, Lane
 from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
+from kvrm.linux.resident.staged import CALLS
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.staging.host import apart
 

@@ -59,6 +59,13 @@ def random_bytes(lane: Lane, address: int, count: int) -> int:
     return count
 
 
+def getrandom(lane: Lane, buffer: int, count: int, flags: int) -> int:
+    """Bytes of the seeded generator."""
+    if flags & ~abi.GRND_FLAGS or flags & 6 == 6:
+        return -Errno.EINVAL
+    return random_bytes(lane, buffer, count)
+
+
 def read(lane: Lane, fd: int, buffer: int, count: int) -> int:
     """Read what a stream or file has next."""
     kind = stream(lane, fd)
