@@ -7,15 +7,16 @@ from contextlib import nullcontext
 from llvmlite import ir
 
 from kvrm.backend.gpu import far, group_memory
-from kvrm.backend.gpu.device_abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, Param, pointer
+from kvrm.backend.gpu.device_abi import PLAIN_ID, DeviceFunction, Param, pointer
 from kvrm.backend.gpu.linux import OPERATIONS, Here
 from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES, prefetch
 from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
+from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT
 from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.layout import ASKED, DONE, EXIT
 from kvrm.machine import state as layout
@@ -100,9 +101,9 @@ class DeviceStage(HandlerStage):
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
             f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
-            f.leave(NO_ANSWER, f.ip, f.budget)
+            f.leave(Reason.NO_ANSWER, f.ip, f.budget)
         with e.if_then(group_memory.pool_is_used_up(e, pointer(e, f.parameters()))):
-            f.leave(NO_PAGE, f.ip, f.budget)
+            f.leave(Reason.NO_PAGE, f.ip, f.budget)
 
     def _resident(self) -> ir.Function:
         fn = define(self._f.fn.module, resident, OPERATIONS)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from kvrm.backend.gpu.device_abi import FAULT, FULL, IS_MAPPED, LINUX, PAGES_LEFT, PLAIN, Param, pointer
+from kvrm.backend.gpu.device_abi import IS_MAPPED, LINUX, PAGES_LEFT, PLAIN, Param, pointer
 from kvrm.backend.gpu.group_memory import CODE, MAPPED, READ, SHARED, WRITE
 from kvrm.backend.gpu.ranges import is_beyond
 from kvrm.backend.gpu.thread import Thread
 from kvrm.engine.interpreter.abi import untagged
-from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
+from kvrm.engine.interpreter.slots import PAGE_SLOTS
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident.layout import FILE, Word
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
@@ -66,7 +67,7 @@ def _settle_access(e: Emitter, t: Thread, state: ir.Value) -> None:
         for_cpu = e.or_(_is_code(e, entry), e.icmp_unsigned("!=", left, _c(0)))
         mapped = a.bit(e.load_at(entry, MAPPED, I32))
         beyond = e.and_(mapped, _is_beyond(e, t, entry))
-        settled = e.select(e.or_(beyond, for_cpu), _c(Reason.CODE_WRITE), _c(FULL))
+        settled = e.select(e.or_(beyond, for_cpu), _c(Reason.CODE_WRITE), _c(Reason.FULL))
         with e.if_else(e.or_(allowed, beyond)) as (then, otherwise):
             with then:
                 e.store_at(settled, state, 32 * layout.REASON)
@@ -102,7 +103,7 @@ def _settle_jump(e: Emitter, t: Thread, state: ir.Value) -> None:
 
 
 def _fault(e: Emitter, state: ir.Value, address: ir.Value, kind: ir.Value, mapped: ir.Value) -> None:
-    e.store_at(_c(FAULT), state, 32 * layout.REASON)
+    e.store_at(_c(Reason.FAULT), state, 32 * layout.REASON)
     e.store_at(untagged(e, address), state, 32 * layout.ADDRESS)
     e.store_at(e.or_(kind, e.select(mapped, _c(IS_MAPPED), _c(0))), state, 32 * layout.KIND)
 

@@ -23,7 +23,7 @@ from kvrm.backend.gpu.device_abi import LANE_WORDS, PAGES_LEFT, begin_kernel, po
 from kvrm.backend.gpu.group_memory import MAPPED, OWN, make_ready, offset_of, own_function
 from kvrm.backend.gpu.outcome import outcome
 from kvrm.backend.gpu.thread import Thread
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import AccessKind
 from kvrm.staging.emitter import I1, I8, I32, I64, Emitter

@@ -10,7 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.lane.stops import Reason
 from kvrm.linux import abi
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.engine.interpreter.abi import Function, unlikely
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
 from kvrm.staging.emitter import I64, PTR, Emitter
