@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,23 +51,6 @@ def test_strict_mode(guest: Guest) -> None:
     assert guest.call("prctl", 22, 1, 0, 0, 0) == 0
     assert guest.call("read", fd, BUFFER, 4) == 4 == guest.call("write", 1, BUFFER, 4)
     assert guest.attempt("getpid") == Killed(SIGKILL)
-
-
-def test_a_filter_sees_calls_that_native_code_would_answer(guest: Guest) -> None:
-    class Ahead:
-        began = 0
-
-        def begin(self, *arguments: Any) -> None:
-            self.began += 1
-
-        def end(self) -> None:
-            pass
-
-    fd, ahead = guest.open("file"), Ahead()
-    guest.process.task.ahead = ahead  # type: ignore[assignment]
-    assert guest.call("read", fd, BUFFER, 4) == 4 and ahead.began == 1
-    assert add(guest, "getpid", ERRNO | 5) == 0
-    assert guest.call("read", fd, BUFFER, 4) == 4 and ahead.began == 1
 
 
 def test_lanes_begin_with_filters(calls: Path, place: str) -> None:

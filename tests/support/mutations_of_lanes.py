@@ -25,6 +25,8 @@ class Mutation(NamedTuple):
 
 
 CALLS, FILES = "linux/resident/calls.py", "linux/resident/files.py"
+DESCRIPTORS, LENT = "linux/resident/descriptors.py", "linux/lent.py"
+ANSWERS = "backend/cpu/answers.py"
 MAPPINGS, AREAS = "linux/resident/mappings.py", "linux/resident/areas.py"
 SPACE, LOOP, WORKER = "backend/cpu/space.py", "backend/cpu/loop.py", "backend/cpu/worker.py"
 TESTS = (
@@ -41,6 +43,9 @@ GPU = "tests/backend/gpu"
 MORE = {
     CALLS: [f"{GPU}/test_linux.py"],
     FILES: [f"{GPU}/{name}.py" for name in ("test_files", "test_descriptors", "test_linux")],
+    DESCRIPTORS: [f"{GPU}/{name}.py" for name in ("test_files", "test_descriptors")],
+    LENT: ["tests/backend/cpu/test_answers.py"],
+    ANSWERS: ["tests/backend/cpu/test_answers.py"],
     MAPPINGS: [f"{GPU}/test_mappings.py"],
     AREAS: [f"{GPU}/test_mappings.py"],
 }
@@ -52,7 +57,7 @@ MUTATIONS = [
     Mutation(CALLS, "time[0] * BILLION + time[1]", "time[0] * BILLION"),
     Mutation(CALLS, "place(lane, LIMITS) + 16 * resource", "place(lane, LIMITS) + 8 * resource"),
     Mutation(FILES, ">> 8 * (4 - size)", ">> 0 * (4 - size)"),
-    Mutation(FILES, "    for fd in range(least, DESCRIPTORS):", "    for fd in range(least + 1, DESCRIPTORS):"),
+    Mutation(DESCRIPTORS, "    for fd in range(least, DESCRIPTORS):", "    for fd in range(least + 1, DESCRIPTORS):"),
     Mutation(FILES, "        new += lane.word(Word.OFFSET + file)", "        new = lane.word(Word.OFFSET + file)"),
     Mutation(FILES, "        if below(room(lane) - used, size):", "        if below(room(lane) - used + 1, size):"),
     Mutation(FILES, "        lane.put(Word.INPUT, at + done)", "        lane.put(Word.INPUT, at)"),

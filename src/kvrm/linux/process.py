@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kvrm.arguments import encoded
 from kvrm.isa.features import hwcaps
 from kvrm.linux import abi
-from kvrm.linux.ahead import Ahead
 from kvrm.linux.calls.prctl import Controls
 from kvrm.linux.calls.seccomp import refused
 from kvrm.linux.elf import parse
@@ -23,6 +22,7 @@ from kvrm.linux.files.open_file import Descriptor, OpenFile
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import BytesInput
 from kvrm.linux.layout import BILLION, TIMESPEC, U64, FileId
+from kvrm.linux.lent import Answering, Lent
 from kvrm.linux.loader import Identity, Loaded, load, require_room
 from kvrm.linux.mapped import Mapped, follow_sizes
 from kvrm.linux.names import name_of as call_name
@@ -110,13 +110,14 @@ class Process:
         topics, start = trace_switch()
         self._trace_from = start if "sys" in topics else None
         self.loaded: Loaded = Loaded(0, 0, 0, b"")
+        self.lent = Lent(task.state.words)
 
     # Running
 
-    def read_ahead(self) -> None:
-        """From now on, have native code answer some calls, unless they are to be printed."""
+    def lend(self, make: Callable[[int, int], Answering]) -> None:
+        """From now on, have native code answer some calls, as `Lent` does, unless they are to be printed."""
         if self._trace_from is None:
-            self.task.ahead = Ahead(self.task.state.words)
+            self.lent = Lent(self.task.state.words, make)
 
     def start(self) -> None:
         """Load the program, and set pc and sp to its first instruction and stack."""
@@ -134,6 +135,7 @@ class Process:
         """A process of the same program in other memory, for a snapshot to be restored to before it runs."""
         other = copy(self)
         other.kernel, other.task, other.memory = self.kernel.twin(), self.task.twin(state), memory
+        other.lent = Lent(state.words)
         return other
 
     def refill(self, data: bytes) -> None:
@@ -164,8 +166,6 @@ class Process:
         if (over := self.expire(retired)) is not None:
             return over
         words = self.task.state.words
-        if self.task.ahead is not None:
-            self.task.ahead.end()
         self.kernel.files.now = self.kernel.realtime
         number = words[8] & 0xFFFFFFFF
         call = TABLE.get(number)
@@ -182,7 +182,9 @@ class Process:
         if traced:
             sys.stderr.write(f"{line} = {shown_result(result)}\n")
         words[0] = result & U64
-        return self.expire(retired)
+        over = self.expire(retired)
+        self.lent.begin(self)
+        return over
 
     @property
     def due(self) -> int | None:
@@ -192,6 +194,7 @@ class Process:
     def expire(self, retired: int) -> Outcome | None:
         """Let timers expire that are due after `retired` instructions; why the run ends, if it does."""
         self.kernel.retired = retired
+        self.lent.end(self)
         try:
             self.timers.expire(self)
         except Finish as finish:

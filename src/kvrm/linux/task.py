@@ -6,7 +6,6 @@ from copy import copy
 from typing import Final
 
 from kvrm.linux import abi
-from kvrm.linux.ahead import Ahead
 from kvrm.linux.calls.numa import NO_POLICY
 from kvrm.linux.calls.sched import Scheduling
 from kvrm.linux.calls.seccomp import Seccomp
@@ -44,10 +43,9 @@ class Task:
         self.scheduling: Scheduling = Scheduling()
         self.seccomp: Seccomp = Seccomp()
         self.memory_policy = NO_POLICY
-        self.ahead: Ahead | None = None
 
     def twin(self, state: State) -> Task:
         """The same with other registers, for a snapshot to be restored to."""
         other = copy(self)
-        other.state, other.ahead = state, None
+        other.state = state
         return other

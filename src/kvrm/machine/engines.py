@@ -30,6 +30,8 @@ TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.backend.gpu.runner:C
 """Where lanes run: name to the class that runs them; the first is the default."""
 SKIPPING = {"cpu": "kvrm.loops.sites:Sites", "cuda": "kvrm.loops.device_sites:DeviceSites"}
 """For each target, what puts handlers that skip iterations where loops begin."""
+ANSWERS = "kvrm.backend.cpu.answers:Answers"
+"""Native code that answers system calls of a machine of one lane."""
 REPLACEMENTS = "kvrm.binary.replacement:make_replacements"
 DEVICE_ENGINES = dict.fromkeys(ENGINES, "kvrm.backend.gpu.device_engine:DeviceEngine") | {
     "interpreter": "kvrm.backend.gpu.device_engine:DeviceInterpreter"

@@ -85,10 +85,10 @@ class Lane:
                 return CANCELLED
 
     def settle(self) -> None:
-        """Nothing is read ahead while the lane does not run; calls that native code answered count."""
-        if self.process is not None and (ahead := self.process.task.ahead) is not None:
-            ahead.end()
-            for number, count in ahead.counted().items():
+        """Nothing is lent while the lane does not run; calls that native code answered count."""
+        if self.process is not None:
+            self.process.lent.end(self.process)
+            for number, count in self.process.lent.counted().items():
                 self.engine.account.called(number, 0.0, count)
 
     def _word(self) -> int | None:

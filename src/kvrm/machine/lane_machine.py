@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+from kvrm.backend.cpu.answers import Answers
 from kvrm.backend.cpu.worker import LaneMemory
 from kvrm.machine import state as layout
 from kvrm.machine.engines import make_engine
@@ -31,7 +34,7 @@ class LaneMachine(Machine):
         self.memory = MemoryView(memory)
         if process is not None:
             process = process.twin(memory, self.state)
-            process.read_ahead()
+            process.lend(partial(Answers, self.state, memory))
         self._solo = Solo(self._run, lambda: self.retired)
         engine = make_engine(kind, self.state, memory, "cpu")
         self.lane = Lane(self.state, memory, process, engine, self._solo)

@@ -13,6 +13,7 @@ from kvrm.isa.features import identification
 from kvrm.lane.stops import Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
+    ANSWERS,
     REPLACEMENTS,
     TARGETS,
     EngineKind,
@@ -142,7 +143,7 @@ class Machine(Registers):
                 features=self.features,
             )
             process.start()
-            process.read_ahead()
+            process.lend(lambda *words: named(ANSWERS)(self.state, memory, *words))
         digest = None if process is None else process.program.digest
         self._made = Made(digest, self.features, self.state.fp_tracking, root, rw, streams)
         kind = EngineKind(self.engine, self.features, self.policies, program is not None, self.observers)

@@ -30,13 +30,11 @@ PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, DECODERS = (TABLE_OFFSET + 8 * i fo
 REGION = TABLE_OFFSET + 5 * 8
 """Offset of the number of the translated region that last found the budget too small, or 0."""
 
-AHEAD_FD, AHEAD_BYTES, AHEAD_LEFT, AHEAD_COPY, AHEAD_READS, AHEAD_POLLS = (
-    REGION + 8 * i for i in range(1, 7)
-)
-"""Offsets of what native code gives to the guest's `read`s (`kvrm.linux.ahead`): a file descriptor plus 1, or
-0, where its next bytes are and how many, the host's memmove, and how many calls were answered."""
+ANSWER, ANSWER_TABLE = REGION + 8, REGION + 16
+"""Offsets of the host address of a function that may answer the system call for which native code leaves, or
+0, and of what it is given (`kvrm.linux.lent`). If it returns 0, native code goes on."""
 
-OBSERVED = REGION + 7 * 8
+OBSERVED = REGION + 24
 """Offset of the word of a staged observer (`kvrm.observe.observer`)."""
 
 

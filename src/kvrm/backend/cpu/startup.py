@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 LONGEST: Final = 1 << 25
 """Instructions that are looked at: some 100 ms."""
 _SEE_INPUT: Final = frozenset(["read", "readv", "ioctl"])
-_END: Final = frozenset(["exit", "exit_group"])
+_END: Final = frozenset(["exit", "exit_group", "ppoll"])
+"""Calls that end it, whatever they are given."""
 ENOUGH: Final = Stopped("the next call may see input")
 
 

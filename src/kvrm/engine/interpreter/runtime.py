@@ -9,7 +9,6 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Function
-from kvrm.engine.interpreter.answers import answer
 from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
 from kvrm.engine.interpreter.slots import (
     CLASS,
@@ -28,6 +27,7 @@ from kvrm.memory import PAGE, X_BIT
 from kvrm.staging import native
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
 
+_ANSWER = ir.FunctionType(I64, [PTR])
 MXCSR = 0x1F80
 """To nearest, subnormals kept, no traps: x86's floating-point control register after a reset."""
 CANDIDATE = 12
@@ -60,13 +60,16 @@ def _enter(module: ir.Module, start: ir.Function) -> None:
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "enter")
     e = Emitter(fn.append_basic_block("entry"))
     state = fn.args[0]
-    again, host = e.append_basic_block("again"), e.append_basic_block("host")
+    again, answer, host = (e.append_basic_block(name) for name in ("again", "answer", "host"))
     with default_arithmetic(e):
         e.branch(again)
         e.position_at_end(again)
         call(e, start, state, ir.Constant(PTR, None), e.load_at(state, layout.REMAINING, I64))
-        answer(e, state, host)
-        e.branch(again)
+        function = e.load_at(state, layout.ANSWER, PTR)
+        e.cbranch(e.icmp_unsigned("==", function, ir.Constant(PTR, None)), host, answer)
+        e.position_at_end(answer)
+        done = e.call(Callee(function, _ANSWER), [e.load_at(state, layout.ANSWER_TABLE, PTR)])
+        e.cbranch(e.icmp_unsigned("==", done, ir.Constant(I64, 0)), again, host)
         e.position_at_end(host)
     e.ret_void()
 

@@ -17,7 +17,7 @@ import itertools
 import time
 import weakref
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Set
 from functools import partial
 from typing import Any
@@ -67,6 +67,7 @@ class Translator(Interpreter):
         self._weight = 0
         self._regions: dict[int, Compiled] = {}
         self._active: dict[int, Compiled] = {}
+        self._on_page: defaultdict[int, set[int]] = defaultdict(set)
         self._addresses: dict[str, frozenset[int]] = {}
         self._number = next(_numbers)
         self._withdraw: Any = None
@@ -222,12 +223,16 @@ class Translator(Interpreter):
         if region.entry in self._regions:
             self._remove(self._regions[region.entry])
         self._regions[region.entry] = region
+        for page in region.pages:
+            self._on_page[page].add(region.entry)
         self.account.places(region.number, region.entry, region.code, region.seconds, region.cached)
         self._activate(region)
 
     def _remove(self, region: Compiled) -> None:
         self._deactivate(region)
         del self._regions[region.entry]
+        for page in region.pages:
+            self._on_page[page].remove(region.entry)
 
     def _activate(self, region: Compiled) -> None:
         """Let the region stand in its slot, if its page has slots and it covers no breakpoint."""
@@ -274,8 +279,9 @@ class Translator(Interpreter):
     def invalidate(self, start: int, end: int) -> None:
         """Forget what was derived from the code in [start, end)."""
         first, last = start >> 12, (end + PAGE - 1) >> 12
-        for region in [r for r in self._regions.values() if any(first <= page < last for page in r.pages)]:
-            self._remove(region)
+        for page in [page for page in self._on_page if first <= page < last]:
+            for entry in list(self._on_page[page]):
+                self._remove(self._regions[entry])
         super().invalidate(start, end)
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.ahead import LARGEST_READ
 from kvrm.linux.delivery import send_own
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.open_file import MAX_OFFSET, OpenFile
@@ -33,10 +32,9 @@ def read(process: Process, fd: int, buffer: int, count: int) -> int:
     """Read from the current offset."""
     file = readable(process, fd)
     done = into_guest(process, file, _one(buffer, count))
-    # a filter sees each call, and so does what watches the file
-    ahead = None if process.task.seccomp or process.kernel.watches else process.task.ahead
-    if ahead is not None and 0 < done == count <= LARGEST_READ and isinstance(file, GuestFile):
-        ahead.begin(process, fd, file)
+    # what watches the file is told of each read
+    if 0 < done == count <= PAGE and isinstance(file, GuestFile) and not process.kernel.watches:
+        process.lent.reads(fd, file)
     return done
 
 

@@ -8,7 +8,7 @@ from kvrm.linux import abi
 from kvrm.linux.clock import CLOCKS, EPOCH, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.resident import files, mappings
+from kvrm.linux.resident import descriptors, files, mappings
 from kvrm.linux.resident.lane_view import U32, Lane, fixed, place
 from kvrm.linux.resident.layout import (
     ACTION_WORDS,
@@ -268,5 +268,5 @@ gettid = getpid
 geteuid = getuid
 getegid = getgid
 
-CALLS: Mapping[str, Callable[..., int]] = vars(files) | vars(mappings) | globals()
+CALLS: Mapping[str, Callable[..., int]] = vars(descriptors) | vars(files) | vars(mappings) | globals()
 """What has a call's name is that call."""

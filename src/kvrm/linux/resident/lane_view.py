@@ -103,26 +103,27 @@ def is_writable(lane: Lane, address: int, size: int) -> int:
 
 
 def take(lane: Lane, address: int, size: int, to: int) -> int:
-    """Copy from the guest, page by page: 0 or LEAVE."""
+    """Copy from the guest: 0 or LEAVE."""
+    return copy(lane, address, size, to, 0)
+
+
+def give(lane: Lane, address: int, size: int, source: int) -> int:
+    """Copy to the guest, all or nothing: 0 or LEAVE."""
+    return copy(lane, address, size, source, 1) if is_writable(lane, address, size) else LEAVE
+
+
+def copy(lane: Lane, address: int, size: int, data: int, writes: int) -> int:
+    """Copy between the guest and an address, page by page: 0 or LEAVE."""
     if not is_user(address, size):
         return LEAVE
     done = 0
     while done < size:
         length = min(size - done, PAGE - (address + done) % PAGE)
-        if lane.read(address + done, length, to + done):
-            return LEAVE
-        done += length
-    return 0
-
-
-def give(lane: Lane, address: int, size: int, source: int) -> int:
-    """Copy to the guest, all or nothing: 0 or LEAVE."""
-    if not is_user(address, size) or not is_writable(lane, address, size):
-        return LEAVE
-    done = 0
-    while done < size:
-        length = min(size - done, PAGE - (address + done) % PAGE)
-        if lane.write(address + done, length, source + done):
+        if writes:
+            refused = lane.write(address + done, length, data + done)
+        else:
+            refused = lane.read(address + done, length, data + done)
+        if refused:
             return LEAVE
         done += length
     return 0

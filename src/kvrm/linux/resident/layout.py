@@ -56,8 +56,9 @@ class Answer(IntEnum):
     CONTENT = 1  # device address
     SIZE = 2  # bytes of it
     KIND = 3  # a `Stream`: FILE or RANDOM
-    STATUS = 4  # `struct stat`
-    QUESTION = 4 + STAT_BYTES // 8
+    GOES_ON = 4  # not 0: the file has more than is known of it
+    STATUS = 5  # `struct stat`
+    QUESTION = 5 + STAT_BYTES // 8
 
 
 ANSWER_WORDS = Answer.QUESTION + QUESTION_WORDS

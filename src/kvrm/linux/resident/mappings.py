@@ -6,7 +6,8 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno
 from kvrm.linux.loader import MMAP_TOP
 from kvrm.linux.resident.areas import become, have_room, join, mark, protect, replace
-from kvrm.linux.resident.files import answer_of, bytes_left, content_at, open_file, stream
+from kvrm.linux.resident.descriptors import answer_of, open_file, stream
+from kvrm.linux.resident.files import bytes_left, content_at
 from kvrm.linux.resident.lane_view import LARGEST, U32, VA_END, Lane, examine, fixed, page_up
 from kvrm.linux.resident.layout import (
     ADVICE,

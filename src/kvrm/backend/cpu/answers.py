@@ -1,0 +1,101 @@
+"""The staged system calls that native code answers in a machine of one lane, with what its process lends.
+
+What memory they reach the page table says, which handlers read too. What it does not say yet, or not allow,
+takes Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping
+from ctypes import addressof, c_uint64, memmove
+
+from kvrm.backend.cpu import space
+from kvrm.backend.cpu.compiled_loop import address_of
+from kvrm.backend.cpu.linux import OPERATIONS
+from kvrm.backend.cpu.space import ADDRESS, PAGES, page_of
+from kvrm.backend.cpu.table import Field, Table
+from kvrm.lane.stops import Reason
+from kvrm.linux.lent import ANSWERED
+from kvrm.linux.resident.dispatch import STAGED
+from kvrm.linux.resident.lane_view import EVERYTHING, U32, Lane
+from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
+from kvrm.machine import state as layout
+from kvrm.machine.state import State
+from kvrm.memory import Memory
+from kvrm.memory.page_table import W_BIT
+from kvrm.memory.pages import PAGE_SHIFT
+from kvrm.staging import native
+from kvrm.staging.host import load, store
+from kvrm.staging.kernel import Array, module_text
+from kvrm.staging.operations import Operations
+
+CALLS: Mapping[int, Callable[..., int]] = {number: STAGED[number] for number in sorted(ANSWERED)}
+
+
+def answer(t: Array) -> int:
+    """Do the call that the lane has left native code for: DONE, or anything else if that takes Python."""
+    state = t[Field.STATE]
+    if load(state + layout.REASON) != Reason.SVC or load(state + layout.ADDRESS):
+        return LEAVE
+    # where the budget ends with the call, the run ends before anything can be made of its result
+    if load(state + layout.REMAINING) == 0:
+        return LEAVE
+    number = load(state + 8 * 8) & U32
+    if number not in CALLS:
+        return LEAVE
+    result = CALLS[number](t)
+    if result <= EXIT:
+        return result
+    store(state, result)
+    count = t[Field.COUNTERS] + 8 * number
+    store(count, load(count) + 1)
+    return DONE
+
+
+def reach(t: Array, address: int, kind: int) -> int:
+    """The host address of the page that an address lies in; 0 unless the page table allows the access."""
+    index = page_of(address)
+    if index >= PAGES:
+        return 0
+    entry = load(t[Field.ENTRIES] + 8 * index)
+    return entry & ADDRESS if entry & kind else 0
+
+
+def examine(t: Array, start: int, end: int) -> int:
+    """What the pages of a range are: 0 if the page table lets the guest write all of them."""
+    for index in range(start >> PAGE_SHIFT, end >> PAGE_SHIFT):
+        if not load(t[Field.ENTRIES] + 8 * index) & W_BIT:
+            return EVERYTHING
+    return 0
+
+
+OF_ONE: Operations = {**OPERATIONS, space.reach: reach, Lane.examine: examine}
+
+
+@functools.cache
+def _loader() -> native.Loader:
+    return native.load_kept("answers", lambda: module_text("answers", {"answer": answer}, OF_ONE))
+
+
+class Answers:
+    """As `kvrm.linux.lent.Answering`: for a machine of this state and memory.
+
+    `block` and `words` are addresses of words that are the same for all lanes, and of one lane's.
+    """
+
+    def __init__(self, state: State, memory: Memory, block: int, words: int) -> None:
+        self.function = _loader().address("answer")
+        self._counts = (c_uint64 * (max(ANSWERED) + 1))()
+        self._table = table = Table()
+        self.table = table.address
+        table[Field.STATE], table[Field.ENTRIES] = state.address, memory.table_address
+        table[Field.MOVE], table[Field.COUNTERS] = address_of(memmove), addressof(self._counts)
+        table[Field.PROCESS], table[Field.WORDS] = block, words
+
+    def counted(self) -> dict[int, int]:
+        """Calls that it answered since the last time, by number."""
+        counts = {number: count for number, count in enumerate(self._counts) if count}
+        ctypes.memset(self._counts, 0, ctypes.sizeof(self._counts))
+        return counts
