@@ -60,12 +60,14 @@ from kvrm.memory import PAGE
 from kvrm.memory.pages import HOST
 from kvrm.staging import native
 from kvrm.staging.kernel import module_text
+from space_methods import as_space
 
 SCRATCH = 0x5000_0000
 """Four pages that the guest can write, and one that it can only read."""
 CALLS = [row for row in TABLE.values() if row.resident and not row.name.startswith("exit")]
 METHODS = [name for name, method in vars(Lane).items() if method in OPERATIONS]
 INPUT = bytes(range(256)) * 20
+SpaceTable = as_space(Table, OPERATIONS)
 
 
 class PythonLane:
@@ -86,7 +88,7 @@ class Side:
         memory.poke(SCRATCH, scratch)
         memory.protect(SCRATCH + 4 * PAGE, PAGE, 1)
         snapshot = machine.snapshot()
-        self.table, self.state = Table(), State()
+        self.table, self.state = SpaceTable(), State()
         self.table[Field.STATE], self.table[Field.MOVE] = self.state.address, address_of(memmove)
         self.space = LaneSpace(self.table, memory)
         assert self.space.begin(snapshot.memory)

@@ -28,6 +28,7 @@ CALLS, FILES = "linux/resident/calls.py", "linux/resident/files.py"
 DESCRIPTORS, LENT = "linux/resident/descriptors.py", "linux/lent.py"
 ANSWERS = "backend/cpu/answers.py"
 MAPPINGS, AREAS = "linux/resident/mappings.py", "linux/resident/areas.py"
+ACCESS = "memory/access.py"
 SPACE, LOOP, WORKER = "backend/cpu/space.py", "backend/cpu/loop.py", "backend/cpu/worker.py"
 TESTS = (
     "tests/linux/test_staged_calls.py",
@@ -67,11 +68,11 @@ MUTATIONS = [
     Mutation(MAPPINGS, "    lane.put(Word.HOLES, lane.word(Word.HOLES) + end - address)", "    lane.put(Word.HOLES, lane.word(Word.HOLES))"),
     Mutation(AREAS, "        store(here + 8 * Area.END, address)\n    return 0", "    return 0"),
     Mutation(AREAS, "load(here + 8 * Area.WHAT) & ~clear | add", "load(here + 8 * Area.WHAT) | add"),
-    Mutation(SPACE, "    if kind == W_BIT:\n        if origin & X_BIT:\n            return 0\n", "    if kind == W_BIT:\n"),
-    Mutation(SPACE, "move(t[Field.MOVE], last, data + head, size - head)", "move(t[Field.MOVE], last, data, size - head)"),
+    Mutation(SPACE, "if not origin & kind or (kind == W_BIT and origin & X_BIT):", "if not origin & kind:"),
+    Mutation(ACCESS, "offset, source, done, here)", "offset, source, 0, here)"),
     Mutation(SPACE, "        origin = load(at) & ~OWN\n        store(at, origin)", "        origin = load(at)\n        store(at, origin)"),
-    Mutation(SPACE, "    move(t[Field.MOVE], page, origin & ADDRESS, PAGE)\n    store(t[Field.OWNED]", "    store(t[Field.OWNED]"),
-    Mutation(SPACE, "        t[Field.PAGES_LEFT] -= 1", "        t[Field.PAGES_LEFT] -= 0"),
+    Mutation(SPACE, "        move(t[Field.MOVE], mine, origin & ADDRESS, PAGE)\n", ""),
+    Mutation(SPACE, "            t[Field.PAGES_LEFT] -= 1", "            t[Field.PAGES_LEFT] -= 0"),
     Mutation(LOOP, "    state = t[Field.STATE]\n    reset(t)\n", "    state = t[Field.STATE]\n"),
     Mutation(LOOP, "    t[Field.LEFT] += left\n", "    t[Field.LEFT] += 0\n"),
     Mutation(LOOP, "    count(t, COUNTED, retired - t[Field.REPORTED])", "    count(t, COUNTED, retired)"),

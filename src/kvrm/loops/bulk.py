@@ -20,11 +20,10 @@ from kvrm.loops.guest_pages import (
     put,
     register,
     repeat_block,
-    room,
-    within,
 )
 from kvrm.loops.plan import BLOCK, WORD, row_at, rows, word
 from kvrm.memory import PAGE
+from kvrm.memory.space import room, within
 from kvrm.staging.host import below, load, load_byte, store
 
 Many = Callable[[int, int, int, int, int], int]

@@ -10,11 +10,10 @@ from __future__ import annotations
 from ctypes import memmove, string_at
 from typing import Final
 
-from kvrm.backend.cpu.space import ADDRESS, OFFSET, page_of
 from kvrm.loops import plan
 from kvrm.loops.plan import ALL, BLOCK, WORD
 from kvrm.machine import state as layout
-from kvrm.memory import PAGE
+from kvrm.memory import flat
 from kvrm.staging.host import load, move, position
 
 UNTAGGED: Final = (1 << 56) - 1
@@ -23,16 +22,6 @@ REFUSED: Final = -1
 
 
 # -- addresses -----------------------------------------------------------------------------------------------
-def within(address: int) -> int:
-    """How far into its page an address is."""
-    return address & OFFSET
-
-
-def room(address: int) -> int:
-    """Bytes from an address to the end of its page."""
-    return PAGE - within(address)
-
-
 def untagged(address: int) -> int:
     """Without the top byte."""
     return address & UNTAGGED
@@ -78,7 +67,7 @@ def lacking(state: int, address: int, step: int, size: int, count: int, take: in
 
 def page(state: int, address: int) -> int:
     """The page of an address, which may be accessed."""
-    return _entry(state, address) & ADDRESS
+    return flat.page(_entry(state, address))
 
 
 def loaded(where: int, offset: int, size: int) -> int:
@@ -109,4 +98,4 @@ def find(site: int, where: int, offset: int, byte: int, count: int) -> int:
 
 
 def _entry(state: int, address: int) -> int:
-    return load(load(state + layout.PAGE_TABLE) + WORD * page_of(address))
+    return flat.entry(load(state + layout.PAGE_TABLE), address)

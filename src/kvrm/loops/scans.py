@@ -11,9 +11,10 @@ from typing import Final
 from kvrm.loops import plan
 from kvrm.loops.bulk import SIZES, Many, address_of, gathered, on_page, step_of
 from kvrm.loops.effects import Operation
-from kvrm.loops.guest_pages import find, loaded, page, pages_for, untagged, within
+from kvrm.loops.guest_pages import find, loaded, page, pages_for, untagged
 from kvrm.loops.plan import form, row_at, rows, word
 from kvrm.memory import VA_BITS
+from kvrm.memory.space import within
 from kvrm.staging.host import below, load, store
 
 Value = Callable[[int, int], int]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Iterable
 
 from kvrm.arguments import data as checked_data
 from kvrm.arguments import integer, shown, word
 from kvrm.errors import OutOfMemory, UsageError
+from kvrm.memory import access
 from kvrm.memory.address_space import OFFSET, UNTAGGED, AddressSpace
 from kvrm.memory.faults import AccessKind, AlignmentFault, BeyondFile, GuestFault, untagged
+from kvrm.memory.flat import page_of
 from kvrm.memory.page_table import ENTRIES, W_BIT
 from kvrm.memory.pages import HOST, PAGE, PAGE_SHIFT, ZERO_PAGE, Buffer
 from kvrm.memory.regions import (
@@ -32,7 +35,8 @@ class Memory(AddressSpace):
         """
         offset = address & OFFSET
         if not 0 < length <= PAGE - offset:
-            return b"".join([HOST[part] for part in self._parts(address, length, kind)])
+            return self._read_pages(address, length, kind)
+        # `access.reach` by hand, for most of what system calls read is on one page
         index = (address & UNTAGGED) >> PAGE_SHIFT
         entry = self._entries[index] if index < ENTRIES else 0
         if not entry & kind:
@@ -48,11 +52,8 @@ class Memory(AddressSpace):
         data = bytes(data)
         offset, length = address & OFFSET, len(data)
         if not 0 < length <= PAGE - offset:
-            done = 0
-            for part in self._parts(address, length, AccessKind.WRITE):
-                size = part.stop - part.start
-                HOST[part] = data[done : done + size]
-                done += size
+            self._require(address, length, AccessKind.WRITE)
+            access.write(self, address, length, _address_of(data))
             return
         index = (address & UNTAGGED) >> PAGE_SHIFT
         entry = self._entries[index] if index < ENTRIES else 0
@@ -74,6 +75,17 @@ class Memory(AddressSpace):
             if end:
                 break
         return b"".join(parts)
+
+    # As a space (`kvrm.memory.space`)
+
+    def entry(self, address: int) -> int:
+        """From the page table."""
+        index = page_of(address)
+        return self._entries[index] if index < ENTRIES else 0
+
+    def allows(self, entry: int, kind: int) -> int:
+        """By the entry's bits."""
+        return entry & kind
 
     def resolve(self, address: int, kind: AccessKind | int) -> int:
         """Fill the page table entry for an access to one byte, and return it.
@@ -97,6 +109,27 @@ class Memory(AddressSpace):
             entry = page.address | (prot if index in self._changed else prot & ~W_BIT)
         self._entries[index] = entry
         return entry
+
+    def own(self, address: int) -> int:
+        """Make the page of a mapped address the lane's own, permitted or not; its entry.
+
+        Raises GuestFault or OutOfMemory.
+        """
+        self._require(address, 1, AccessKind.WRITE, anyhow=True)
+        return self._own(*self._locate(address))
+
+    def page(self, entry: int) -> int:
+        """Its host address."""
+        return entry & -PAGE
+
+    def copy(self, to: int, at: int, of: int, start: int, size: int) -> int:
+        """Between addresses of the host."""
+        HOST[to + at : to + at + size] = HOST[of + start : of + start + size]
+        return to
+
+    def left(self) -> int:
+        """How many private pages the limit allows still."""
+        return self._limit - len(self._pages)
 
     # Accesses by the host
 
@@ -139,17 +172,11 @@ class Memory(AddressSpace):
         if data:
             self._notify([(start & -PAGE, (start + len(data) + OFFSET) & -PAGE)])
 
-    def _parts(self, address: int, length: int, kind: AccessKind) -> list[slice]:
-        """Where a range is in `HOST`, page by page, once it is known that `kind` may access all of it."""
+    def _read_pages(self, address: int, length: int, kind: AccessKind) -> bytes:
         self._require(address, length, kind)
-        parts: list[slice] = []
-        for piece, _, size in pieces(address, length):
-            entry = self._entries[(piece & UNTAGGED) >> PAGE_SHIFT]
-            if not entry & kind:
-                entry = self.resolve(piece, kind)
-            host = (entry & -PAGE) + (piece & OFFSET)
-            parts.append(slice(host, host + size))
-        return parts
+        data = ctypes.create_string_buffer(length)
+        access.load_range(self, address, length, kind, ctypes.addressof(data))
+        return data.raw
 
     # Snapshots
 
@@ -200,14 +227,6 @@ class Memory(AddressSpace):
     def remapped(self) -> bool:
         """Whether regions changed, or pages were dropped, since that snapshot."""
         return self._remapped
-
-    def own(self, address: int) -> int:
-        """Make the page of a mapped address the lane's own, permitted or not; the host address of the byte.
-
-        Raises GuestFault or OutOfMemory.
-        """
-        self._require(address, 1, AccessKind.WRITE, anyhow=True)
-        return self._own(*self._locate(address)) & -PAGE | address & OFFSET
 
     def changed_pages(self) -> list[tuple[int, int, int]]:
         """The pages that differ from that snapshot's, unless `remapped`: to be undone by copying.
@@ -262,3 +281,8 @@ class Memory(AddressSpace):
                 self._pages[index] = page
         self._changed.update(changes.pages)
         self._notify(stale)
+
+
+def _address_of(data: bytes) -> int:
+    """Where bytes are in the host's memory, for as long as they are kept."""
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

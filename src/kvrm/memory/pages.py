@@ -105,9 +105,9 @@ class PagePool:
     """Private pages of one lane.
 
     The first page of a guest address lies in an *arena*, at the same offset as in the guest: neighbours there
-    are neighbours here, which translated code profits from (`kvrm.engine.translator.access`). Where a page
-    that a snapshot holds is already there, the page comes from chunks that grow with use. Arenas are only
-    reserved; pages of them that are released go back to the host, a batch at a time.
+    are neighbours here, which translated code profits from (`kvrm.engine.translator.page_sites`). Where a
+    page that a snapshot holds is already there, the page comes from chunks that grow with use. Arenas are
+    only reserved; pages of them that are released go back to the host, a batch at a time.
 
     One thread takes pages; any thread may release them, at any moment.
     """

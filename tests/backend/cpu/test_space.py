@@ -17,23 +17,27 @@ from kvrm.backend.cpu.compiled_loop import address_of
 from kvrm.backend.cpu.space import MAPPED, PRIVATE
 from kvrm.backend.cpu.table import Field
 from kvrm.linux.resident.layout import FILE, KEEP, MAP
-from kvrm.memory import PAGE
+from kvrm.memory import PAGE, access
 from kvrm.memory.pages import HOST, ZERO_PAGE, anonymous, host_address
 from kvrm.staging import native
+from kvrm.staging.operations import HOST as HOST_OPERATIONS
 from kvrm.staging.translation import define
+from space_methods import as_space
 
 COUNT = 24
 """Pages of the address space that are looked at."""
 FUNCTIONS: list[Callable[..., int]] = [
-    space.reach,
+    space.own,
+    access.reach,
     space.peek,
-    space.read_guest,
-    space.write_guest,
+    access.read,
+    access.write,
     space.examine,
     space.change,
     space.show,
     space.reset,
 ]
+PYTHON = {function.__name__: function for function in FUNCTIONS}
 WORD = ctypes.c_int64
 LOADERS: list[native.Loader] = []
 """Code is there as long as its loader."""
@@ -44,7 +48,7 @@ def functions() -> dict[str, Callable[..., int]]:
     """The functions in native code, by name; the table is passed as an array."""
     module = ir.Module(name="space")
     for function in FUNCTIONS:
-        define(module, function)
+        define(module, function, {**HOST_OPERATIONS, **space.OPERATIONS})
     loader = native.loaded(str(module))
     LOADERS.append(loader)
 
@@ -56,11 +60,15 @@ def functions() -> dict[str, Callable[..., int]]:
     return {f.__name__: call(f, f.__code__.co_argcount - 1) for f in FUNCTIONS}
 
 
+Words = as_space(list, space.OPERATIONS)
+"""A table, as Python."""
+
+
 class Lane:
     """A table with memory behind it: pages of a file, of zeros, of code, and holes."""
 
     def __init__(self, file: mmap, room: int, left: int) -> None:
-        self.table: Any = [0] * len(Field)
+        self.table: Any = Words([0] * len(Field))
         self.words = {
             f: np.zeros(2 * COUNT + 200, np.int64) for f in (Field.ENTRIES, Field.ORIGINS, Field.ARENAS)
         }
@@ -102,9 +110,10 @@ def random_call(rng: random.Random, file: int, data: int) -> tuple[str, tuple[in
         [
             ("reach", (address, rng.choice([1, 2, 4]))),
             ("peek", (address,)),
-            ("read_guest", (address, size, data)),
-            ("write_guest", (address, size, data)),
-            ("write_guest", (address, size, data)),
+            ("own", (index % (COUNT // 2) * PAGE,)),
+            ("read", (address, size, data)),
+            ("write", (address, size, data)),
+            ("write", (address, size, data)),
             ("examine", (start, end)),
             ("change", (start, end, rng.choice([0, MAP, MAP | 1, MAP | 3, MAP | KEEP | 1, MAP | KEEP | 3]))),
             (
@@ -135,7 +144,7 @@ def test_native_code_does_what_python_does(seed: int, functions: dict[str, Calla
         name, arguments = random_call(rng, host_address(file), host_address(data))
         data[:] = rng.randbytes(PAGE)
         results, seen = [], []
-        for lane, call in ((one, getattr(space, name)), (other, functions[name])):
+        for lane, call in ((one, PYTHON[name]), (other, functions[name])):
             before = data[:]
             found, own = call(lane.table, *arguments), int(lane.words[Field.ARENAS][0])
             results.append(found - own if own <= found < own + COUNT * PAGE else found)
@@ -154,7 +163,7 @@ def test_reset_undoes_everything() -> None:
     for _ in range(20):
         for _ in range(40):
             name, arguments = random_call(rng, host_address(file), host_address(data))
-            getattr(space, name)(lane.table, *arguments)
+            PYTHON[name](lane.table, *arguments)
         space.reset(lane.table)
         assert (lane.words[Field.ORIGINS] == begun).all()
         assert lane.table[Field.PAGES_LEFT] == 100

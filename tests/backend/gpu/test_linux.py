@@ -13,10 +13,10 @@ import kvrm
 from cuda_tools import ANONYMOUS, PAGE, READ, WRITE, Away, Op, mapping, result, run, same, scratch, script
 from kvrm import Stop
 from kvrm.backend.gpu import device_process, kernel
-from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.linux.resident import start
 from kvrm.linux.resident.calls import CALLS
 from kvrm.linux.syscall_table import TABLE
+from kvrm.staging.ptx import compile_ptx
 from ptx_tools import assemble
 
 pytestmark = pytest.mark.usefixtures("place")

@@ -11,10 +11,8 @@ import functools
 from collections.abc import Callable, Mapping
 from ctypes import addressof, c_uint64, memmove
 
-from kvrm.backend.cpu import space
 from kvrm.backend.cpu.compiled_loop import address_of
 from kvrm.backend.cpu.linux import OPERATIONS
-from kvrm.backend.cpu.space import ADDRESS, PAGES, page_of
 from kvrm.backend.cpu.table import Field, Table
 from kvrm.lane.stops import Reason
 from kvrm.linux.lent import ANSWERED
@@ -23,9 +21,9 @@ from kvrm.linux.resident.lane_view import EVERYTHING, U32, Lane
 from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import Memory
+from kvrm.memory import Memory, access
 from kvrm.memory.page_table import W_BIT
-from kvrm.memory.pages import PAGE_SHIFT
+from kvrm.memory.space import Space
 from kvrm.staging import native
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array, module_text
@@ -54,24 +52,19 @@ def answer(t: Array) -> int:
     return DONE
 
 
-def reach(t: Array, address: int, kind: int) -> int:
-    """The host address of the page that an address lies in; 0 unless the page table allows the access."""
-    index = page_of(address)
-    if index >= PAGES:
-        return 0
-    entry = load(t[Field.ENTRIES] + 8 * index)
-    return entry & ADDRESS if entry & kind else 0
+def resolve(t: Array, address: int, kind: int) -> int:
+    """What the page table does not allow yet is Python's to find out."""
+    return 0
 
 
 def examine(t: Array, start: int, end: int) -> int:
     """What the pages of a range are: 0 if the page table lets the guest write all of them."""
-    for index in range(start >> PAGE_SHIFT, end >> PAGE_SHIFT):
-        if not load(t[Field.ENTRIES] + 8 * index) & W_BIT:
-            return EVERYTHING
-    return 0
+    size = end - start
+    writable = access.reached(t, start, size, W_BIT) == size  # type: ignore[arg-type]  # tables are spaces here
+    return 0 if writable else EVERYTHING
 
 
-OF_ONE: Operations = {**OPERATIONS, space.reach: reach, Lane.examine: examine}
+OF_ONE: Operations = {**OPERATIONS, Space.resolve: resolve, Lane.examine: examine}
 
 
 @functools.cache

@@ -8,11 +8,11 @@ from mmap import mmap
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.backend.cpu.space import ARENA_MASK, ARENA_SHIFT, MAPPED, OF_FILE, OWN, PAGES, PRIVATE
+from kvrm.backend.cpu.space import ARENA_MASK, ARENA_SHIFT, MAPPED, OF_FILE, OWN, PRIVATE
 from kvrm.backend.cpu.table import Field, Table
 from kvrm.linux.loader import MMAP_TOP, STACK_TOP
 from kvrm.memory import PAGE, Memory, Region, Snapshot
-from kvrm.memory.page_table import PageTable
+from kvrm.memory.page_table import ENTRIES, PageTable
 from kvrm.memory.pages import HOST, PAGE_SHIFT, ZERO_PAGE, arena
 
 MOST_PAGES = 1 << 22
@@ -30,7 +30,7 @@ class LaneSpace:
         self._table = table
         self._origins = PageTable()
         self._words: npt.NDArray[np.uint64] = np.frombuffer(self._origins.entries, np.uint64)
-        self._arenas = np.zeros(PAGES >> ARENA_SHIFT, np.uint64)
+        self._arenas = np.zeros(ENTRIES >> ARENA_SHIFT, np.uint64)
         self._mappings: list[mmap] = []
         self._snapshot: Snapshot | None = None
         self._limit = memory.limit // PAGE

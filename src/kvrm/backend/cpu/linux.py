@@ -7,6 +7,7 @@ from kvrm.backend.cpu.table import Field
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.lane_view import Lane
 from kvrm.machine import state as layout
+from kvrm.memory import access
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array
 from kvrm.staging.operations import HOST, Operations, standing_for
@@ -56,8 +57,9 @@ OPERATIONS: Operations = {
     **HOST,
     loop.resident: resident,
     **standing_for(Lane, x, put_x, end, retired, word, put, process, part),
-    Lane.read: space.read_guest,
-    Lane.write: space.write_guest,
+    **space.OPERATIONS,
+    Lane.read: access.read,
+    Lane.write: access.write,
     **standing_for(Lane, space.examine, space.change, space.show),
 }
 """What stands for operations in the loop of lanes on the host."""

@@ -12,12 +12,8 @@ from typing import Final
 from kvrm.backend.cpu.space import (
     MAPPED,
     OF_FILE,
-    OFFSET,
-    PAGES,
     own,
-    page_of,
     peek,
-    reach,
     reset,
 )
 from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, NOT_AN_END, Field, Phase, Verdict
@@ -27,6 +23,10 @@ from kvrm.linux.resident.layout import ASKED, EXIT, LEAVE, Fixed, Word
 from kvrm.machine import state as layout
 from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.memory import PAGE, X_BIT, AccessKind
+from kvrm.memory.access import reach
+from kvrm.memory.flat import page, page_of
+from kvrm.memory.page_table import ENTRIES
+from kvrm.memory.space import within
 from kvrm.staging.host import load, load_byte, move, run, store, store_byte, store_half
 from kvrm.staging.kernel import Array
 
@@ -105,10 +105,10 @@ def set_up(t: Array, lane: int) -> int:
     for i in range(t[Field.INPUTS_COUNT]):
         row = t[Field.INPUTS] + 32 * i
         address = load(row + 16)
-        page = own(t, page_of(address))
-        if page == 0:
+        mine = own(t, address)
+        if mine == 0:
             return 0
-        move(t[Field.MOVE], page + (address & OFFSET), load(row) + lane * load(row + 8), load(row + 24))
+        move(t[Field.MOVE], page(mine) + within(address), load(row) + lane * load(row + 8), load(row + 24))
     return 1
 
 
@@ -233,10 +233,11 @@ def serve_access(t: Array) -> int:
     kind = load(state + layout.KIND)
     index = page_of(address)
     mapped = 0
-    if index < PAGES:
+    if index < ENTRIES:
         origin = load(t[Field.ORIGINS] + 8 * index)
         if origin & kind:
-            return GO_ON if reach(t, address, kind) else RETURN - Verdict.HOST
+            allowed = reach(t, address, kind)  # type: ignore[arg-type]  # tables are spaces here
+            return GO_ON if allowed else RETURN - Verdict.HOST
         if origin & OF_FILE:
             return RETURN - Verdict.HOST
         mapped = origin & MAPPED
@@ -251,14 +252,14 @@ def serve_jump(t: Array) -> int:
     address = load(state + layout.PC)
     index = page_of(address)
     mapped = 0
-    if index < PAGES:
+    if index < ENTRIES:
         origin = load(t[Field.ORIGINS] + 8 * index)
         mapped = origin & MAPPED
         if address & 3:
             return fault(t, Reason.CODE, SIGBUS, address, AccessKind.FETCH, mapped)
         if origin & X_BIT:
             entry = load(t[Field.ENTRIES] + 8 * index)
-            if not entry & X_BIT and reach(t, address, X_BIT):
+            if not entry & X_BIT and reach(t, address, X_BIT):  # type: ignore[arg-type]
                 return GO_ON
             return RETURN - Verdict.SERVE
         made = 0
@@ -298,10 +299,10 @@ def finish(t: Array, lane: int, code: int) -> int:
     for i in range(t[Field.COLLECTED_COUNT]):
         row = t[Field.COLLECTED] + 32 * i
         address = load(row + 16)
-        page = peek(t, address)
-        if page:
+        shown = peek(t, address)
+        if shown:
             to = load(row) + lane * load(row + 8)
-            move(t[Field.MOVE], to, page + (address & OFFSET), load(row + 24))
+            move(t[Field.MOVE], to, shown + within(address), load(row + 24))
     if t[Field.PROCESS]:
         keep_output(t)
     count(t, FINISHED, 1)

@@ -1,11 +1,11 @@
-"""A lane's memory in native code on the host: which page an address leads to, and what pages become.
+"""The space of a lane in native code on the host, and what its pages become.
 
-Three flat tables know it. The page table (`kvrm.memory.page_table`) is what handlers read. ORIGINS has a word
-for each page of guest addresses: the address of what the page shows until the lane writes to it, its
-permissions (bits of `Prot`), and marks. ARENAS has for each GiB where the lanes' own copies lie, at the same
-offset as in the guest, so neighbours there are neighbours here. An entry of the page table is filled from the
-other two when it is missed. What a lane changes is noted (OWNED, CHANGED), and `reset` undoes that and
-nothing else.
+It has the flat format (`kvrm.memory.space`): entries are those of the page table, which handlers read. When
+one is missed, it is filled from two other tables. ORIGINS has a word for each page of guest addresses: the
+address of what the page shows until the lane writes to it, its permissions (bits of `Prot`), and marks.
+ARENAS has for each GiB where the lanes' own copies lie, at the same offset as in the guest, so neighbours
+there are neighbours here. What a lane changes is noted (OWNED, CHANGED), and `reset` undoes that and nothing
+else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from kvrm.linux.resident.layout import (
     SOME_HOLE,
     SOME_MAPPED,
 )
-from kvrm.memory.page_table import R_BIT, VA_BITS, W_BIT, X_BIT
+from kvrm.memory import flat
+from kvrm.memory.flat import ADDRESS, page_of
+from kvrm.memory.page_table import ENTRIES, R_BIT, W_BIT, X_BIT
 from kvrm.memory.pages import PAGE, PAGE_SHIFT
+from kvrm.memory.space import Space
 from kvrm.staging.host import load, move, store
 from kvrm.staging.kernel import Array
+from kvrm.staging.operations import Operations, standing_for
 
 MAPPED: Final = 8
 OF_FILE: Final = 16
@@ -39,123 +43,97 @@ OWN: Final = 64
 """The lane has its own copy."""
 ALTERED: Final = 128
 """The origin is in CHANGED as it was before."""
-ADDRESS: Final = -PAGE
 RWX: Final = R_BIT | W_BIT | X_BIT
 RX: Final = R_BIT | X_BIT
 RW: Final = R_BIT | W_BIT
 ARENA_SHIFT: Final = 30 - PAGE_SHIFT
 """Pages of an arena, as a power of two."""
 ARENA_MASK: Final = (1 << ARENA_SHIFT) - 1
-PAGES: Final = 1 << (VA_BITS - PAGE_SHIFT)
-"""Pages of the address space."""
-PAGE_BITS: Final = (1 << 44) - 1
-"""Of an address without its tag and its offset."""
-OFFSET: Final = PAGE - 1
 ROOM_FOR_ONE: Final = 64
 """Places in CHANGED that are kept for ranges of one page."""
 
 
-def page_of(address: int) -> int:
-    """The number of an address's page, its tag ignored; `PAGES` or more if it is out of range."""
-    return (address >> PAGE_SHIFT) & PAGE_BITS
+def entry(t: Array, address: int) -> int:
+    """From the page table."""
+    return flat.entry(t[Field.ENTRIES], address)
 
 
-def own(t: Array, index: int) -> int:
-    """The host address of the lane's own copy of a page, which it gets if need be; 0 if that takes Python.
-
-    That is so where the lane's limit is reached or the tables have no room.
-    """
-    origin = load(t[Field.ORIGINS] + 8 * index)
-    arena = load(t[Field.ARENAS] + 8 * (index >> ARENA_SHIFT))
-    page = arena + PAGE * (index & ARENA_MASK)
-    if origin & OWN:
-        return page
-    if arena == 0 or t[Field.OWNED_COUNT] == t[Field.OWNED_ROOM]:
-        return 0
-    if not origin & PRIVATE:
-        if t[Field.PAGES_LEFT] == 0:
-            return 0
-        t[Field.PAGES_LEFT] -= 1
-    move(t[Field.MOVE], page, origin & ADDRESS, PAGE)
-    store(t[Field.OWNED] + 8 * t[Field.OWNED_COUNT], index)
-    t[Field.OWNED_COUNT] += 1
-    store(t[Field.ORIGINS] + 8 * index, origin | OWN)
-    store(t[Field.ENTRIES] + 8 * index, page | (origin & RWX))
-    return page
+def allows(t: Array, entry: int, kind: int) -> int:
+    """By the entry's bits."""
+    return flat.allows(entry, kind)
 
 
-def fill(t: Array, index: int, kind: int) -> int:
-    """The host address of a page for an access of this kind, which the page table allows from now on.
-
-    0 if the access is not allowed, or takes Python, as a write to code does.
-    """
-    origin = load(t[Field.ORIGINS] + 8 * index)
-    if not origin & kind:
-        return 0
-    if kind == W_BIT:
-        if origin & X_BIT:
-            return 0
-        page = own(t, index)
-        if page:
-            store(t[Field.ENTRIES] + 8 * index, page | (origin & RWX))
-        return page
-    if origin & OWN:
-        mine = own(t, index)
-        store(t[Field.ENTRIES] + 8 * index, mine | (origin & RWX))
-        return mine
-    store(t[Field.ENTRIES] + 8 * index, (origin & ADDRESS) | (origin & RX))
-    return origin & ADDRESS
-
-
-def reach(t: Array, address: int, kind: int) -> int:
-    """The host address of the page that an address lies in; 0 if `fill` says so."""
+def resolve(t: Array, address: int, kind: int) -> int:
+    """By the page's origin; 0 also if that takes Python, as a write to code does."""
     index = page_of(address)
-    if index >= PAGES:
+    if index >= ENTRIES:
         return 0
-    entry = load(t[Field.ENTRIES] + 8 * index)
-    if entry & kind:
-        return entry & ADDRESS
-    return fill(t, index, kind)
+    origin = load(t[Field.ORIGINS] + 8 * index)
+    if not origin & kind or (kind == W_BIT and origin & X_BIT):
+        return 0
+    if kind == W_BIT or origin & OWN:
+        return own(t, address)
+    return note(t, index, (origin & ADDRESS) | (origin & RX))
+
+
+def own(t: Array, address: int) -> int:
+    """The entry of the lane's own copy of a page, which it gets if need be; 0 if that takes Python.
+
+    That is so where nothing is mapped, the lane's limit is reached or the tables have no room.
+    """
+    index = page_of(address)
+    origin = load(t[Field.ORIGINS] + 8 * index)
+    mine = place(t, index)
+    if not origin & OWN:
+        if not origin & MAPPED or mine == 0 or t[Field.OWNED_COUNT] == t[Field.OWNED_ROOM]:
+            return 0
+        if not origin & PRIVATE:
+            if left(t) == 0:
+                return 0
+            t[Field.PAGES_LEFT] -= 1
+        move(t[Field.MOVE], mine, origin & ADDRESS, PAGE)
+        store(t[Field.OWNED] + 8 * t[Field.OWNED_COUNT], index)
+        t[Field.OWNED_COUNT] += 1
+        store(t[Field.ORIGINS] + 8 * index, origin | OWN)
+    return note(t, index, mine | (origin & RWX))
+
+
+def page(t: Array, entry: int) -> int:
+    """Its host address."""
+    return flat.page(entry)
+
+
+def copy(t: Array, to: int, at: int, of: int, start: int, size: int) -> int:
+    """By the C library."""
+    return move(t[Field.MOVE], to + at, of + start, size)
+
+
+def left(t: Array) -> int:
+    """As the table has it."""
+    return t[Field.PAGES_LEFT]  # type: ignore[no-any-return]
+
+
+OPERATIONS: Operations = standing_for(Space, entry, allows, resolve, own, page, copy, left)
+"""What stands for the operations of a space."""
+
+
+def place(t: Array, index: int) -> int:
+    """Where the lane's own copy of a page is, or would be; 0 if there is no room for one."""
+    arena = load(t[Field.ARENAS] + 8 * (index >> ARENA_SHIFT))
+    return arena + PAGE * (index & ARENA_MASK) if arena else 0
+
+
+def note(t: Array, index: int, entry: int) -> int:
+    """Have the page table say that; the same."""
+    return store(t[Field.ENTRIES] + 8 * index, entry)
 
 
 def peek(t: Array, address: int) -> int:
     """The host address of the page that an address lies in, whatever its permissions; 0 if there is none."""
     origin = load(t[Field.ORIGINS] + 8 * page_of(address))
     if origin & OWN:
-        return own(t, page_of(address))
+        return place(t, page_of(address))
     return origin & ADDRESS if origin & MAPPED else 0
-
-
-def read_guest(t: Array, address: int, size: int, to: int) -> int:
-    """Copy 1 to `PAGE` bytes from the guest; not 0 if that takes Python."""
-    return _transfer(t, address, size, to, R_BIT)
-
-
-def write_guest(t: Array, address: int, size: int, source: int) -> int:
-    """Copy 1 to `PAGE` bytes to the guest, all or nothing; not 0 if that takes Python."""
-    return _transfer(t, address, size, source, W_BIT)
-
-
-def _transfer(t: Array, address: int, size: int, data: int, kind: int) -> int:
-    offset = address & OFFSET
-    head = min(size, PAGE - offset)
-    first = reach(t, address, kind)
-    if first == 0:
-        return 1
-    last = first
-    if head < size:
-        last = reach(t, address + head, kind)
-        if last == 0:
-            return 1
-    if kind == W_BIT:
-        move(t[Field.MOVE], first + offset, data, head)
-        if head < size:
-            move(t[Field.MOVE], last, data + head, size - head)
-    else:
-        move(t[Field.MOVE], data, first + offset, head)
-        if head < size:
-            move(t[Field.MOVE], data + head, last, size - head)
-    return 0
 
 
 def examine(t: Array, start: int, end: int) -> int:

@@ -103,25 +103,17 @@ REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
 class Module(ir.Module):  # type: ignore[misc]
     """The device's code. The words that a thread has at hand are in shared or local memory, as `own` says.
 
-    `readies`: whether copies of pages may be made before lanes own them (`kvrm.backend.gpu.group_memory`).
     `warp` emits what lanes do together.
     """
 
-    def __init__(self, own: ir.PointerType, readies: bool, warp: Warp) -> None:
+    def __init__(self, own: ir.PointerType, warp: Warp) -> None:
         super().__init__(name="kernel")
-        self.own, self.readies, self.warp = own, readies, warp
+        self.own, self.warp = own, warp
 
 
 def handler(module: Module) -> ir.FunctionType:
     """Arguments: state, variables, number of the slot, its three words of operands, the words at hand."""
     return ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [module.own])
-
-
-def begin_kernel(module: ir.Module, name: str, arguments: int) -> tuple[Emitter, list[ir.Value]]:
-    """A kernel of a module, where it begins, and its arguments, 64 bits each."""
-    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * arguments), name)
-    fn.calling_convention = "ptx_kernel"
-    return Emitter(fn.append_basic_block("entry")), list(fn.args)
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:

@@ -237,7 +237,7 @@ class DeviceLanes:
     def collect(self, start: int, stop: int) -> Buffer:
         """The same on the device."""
         rows = self._gpu.allocate(self._lanes * (stop - start))
-        self._launch(_by_words("collect", start, stop - start), start, stop - start, rows.address)
+        self._launch("collect", start, stop - start, rows.address)
         return rows
 
     def outputs(self, stream: int) -> Texts:
@@ -322,14 +322,8 @@ class DeviceLanes:
             buffer.write(np.ascontiguousarray(rows))
         else:
             buffer = self._gpu.view(rows)
-        name = _by_words("put", address, rows.shape[1])
-        self._launch(name, address, rows.shape[1], buffer.address)
+        self._launch("put", address, rows.shape[1], buffer.address)
         while self._refused_for_want_of_pages(0):
-            self._launch(name, address, rows.shape[1], buffer.address)
+            self._launch("put", address, rows.shape[1], buffer.address)
         if self._taken() == self._pool.limit and (self.get(layout.REASON) == Reason.MEMORY).any():
             raise DeviceError(f"no memory for what {self._lanes} lanes begin with; run fewer at a time")
-
-
-def _by_words(name: str, address: int, length: int) -> str:
-    """The kernel that copies that many bytes at an address."""
-    return name if (address | length) & 7 else f"{name}_words"

@@ -16,16 +16,16 @@ from llvmlite import ir
 from kvrm.engine.exits import OUT_OF_BUDGET, SIMPLE, Exit
 from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.engine import Interpreter
-from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
+from kvrm.engine.interpreter.memory_access import fetched
 from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
 from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC
 from kvrm.isa.features import CORTEX_A76
 from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.machine.state import State
-from kvrm.memory import PAGE, VA_BITS, X_BIT, Memory
+from kvrm.memory import VA_BITS, Memory
 from kvrm.staging import native
-from kvrm.staging.emitter import I32, I64, PTR, Callee, Emitter
+from kvrm.staging.emitter import I64, PTR, Callee, Emitter
 
 Emits = Callable[[Emitter, ir.Value], ir.Value]
 
@@ -120,7 +120,7 @@ def _text(emit: Emits) -> str:
     module = ir.Module(name="inline")
     fn = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64]), "inline")
     e, (state, slot, count) = Emitter(fn.append_basic_block("entry")), fn.args
-    names = ("loop", "fetch", "decode", "found", "run", "next", "none", "lost", "other", "end", "done")
+    names = ("loop", "fetch", "decode", "run", "next", "none", "lost", "other", "end", "done")
     blocks = {name: e.append_basic_block(name) for name in names}
     with default_arithmetic(e):
         began, first = e.block, e.load_at(state, layout.PC, I64)
@@ -170,10 +170,7 @@ def _fetch(e: Emitter, blocks: dict[str, ir.Block], state: ir.Value, pc: ir.Valu
     tagged = e.lshr(pc, _c(VA_BITS))
     e.cbranch(e.icmp_unsigned("!=", e.or_(odd, tagged), _c(0)), blocks["lost"], blocks["decode"])
     e.position_at_end(blocks["decode"])
-    found = entry(e, page_table(e, state), pc, blocks["lost"])
-    e.cbranch(e.icmp_unsigned("!=", e.and_(found, _c(X_BIT)), _c(0)), blocks["found"], blocks["lost"])
-    e.position_at_end(blocks["found"])
-    return e.load(host_address(e, found, e.and_(pc, _c(PAGE - 1))), typ=I32, align=4)
+    return fetched(e, state, pc, blocks["lost"])
 
 
 def _following(e: Emitter, state: ir.Value, slot: ir.Value, pc: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -276,7 +276,7 @@ def _stage(variants: Sequence[Variant], observed: str) -> tuple[str, Sequence[Va
     table.global_constant = True
     if "ptx" in native.dumps():
         from kvrm.backend.gpu.kernel import stage
-        from kvrm.backend.gpu.ptx import compile_ptx
+        from kvrm.staging.ptx import compile_ptx
 
         native.dump("ptx", compile_ptx(stage(variants).device, "sm_80"))
     return name, variants, rows, str(module)

@@ -1,21 +1,27 @@
-"""Guest memory as handlers see it: a checked fast path, and a careful one across pages."""
+"""Guest memory as handlers see it: a checked fast path by hand, and the staged accesses across pages.
+
+`entry`, `allowed_entry` and `host_address` are `kvrm.memory.flat` for an emitter, with ways out that handlers
+and regions want: `tests/engine/test_accesses.py` compares them with the staged text.
+"""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
+from kvrm.engine.interpreter import state_space
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
-from kvrm.staging.emitter import I64, PTR, Emitter
+from kvrm.staging.emitter import I32, I64, PTR, Emitter
+from kvrm.staging.translation import define
 
 PERMISSION = {"R": R_BIT, "W": W_BIT, "X": X_BIT}
 KIND = {"R": AccessKind.READ, "W": AccessKind.WRITE, "X": AccessKind.FETCH}
 
 
 def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
+    return ir.Constant(I64, value & (1 << 64) - 1)
 
 
 def page_table(e: Emitter, state: ir.Value) -> ir.Value:
@@ -42,9 +48,32 @@ def allowed_entry(e: Emitter, state: ir.Value, address: ir.Value, access: str, b
     return found
 
 
+def allowed_page(
+    e: Emitter, table: ir.Value, address: ir.Value, kinds: int, size: int, bad: ir.Block
+) -> tuple[ir.Value, ir.Value]:
+    """The host address of the page of `address`, and how far into it that is.
+
+    `bad` unless the page is filled, allows all these kinds of access, and has `size` bytes from there on.
+    """
+    found = entry(e, table, address, bad)
+    offset = e.and_(address, _c(PAGE - 1))
+    denied = e.icmp_unsigned("!=", e.and_(found, _c(kinds)), _c(kinds))
+    over = e.icmp_unsigned(">", offset, _c(PAGE - size))
+    good = e.append_basic_block("good")
+    unlikely(e.cbranch(e.or_(denied, over), bad, good))
+    e.position_at_end(good)
+    return e.and_(found, _c(-PAGE)), offset
+
+
 def host_address(e: Emitter, entry_: ir.Value, offset: ir.Value) -> ir.Value:
     """The host address of a byte of the page that an entry points to."""
-    return e.inttoptr(e.or_(e.and_(entry_, _c(-PAGE & (1 << 64) - 1)), offset), PTR)
+    return e.inttoptr(e.or_(e.and_(entry_, _c(-PAGE)), offset), PTR)
+
+
+def fetched(e: Emitter, state: ir.Value, pc: ir.Value, lost: ir.Block) -> ir.Value:
+    """The word at `pc`, a multiple of 4; `lost` where none can be executed, or the host must look first."""
+    found = allowed_entry(e, state, pc, "X", lost)
+    return e.load(host_address(e, found, e.and_(pc, _c(PAGE - 1))), typ=I32, align=4)
 
 
 def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: ir.Function) -> ir.Value:
@@ -64,63 +93,34 @@ def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: i
     return host_address(e, found, offset)
 
 
-def _check(f: Function, address: ir.Value, access: str) -> ir.Value:
-    """The entry of one byte's page; leaves with MEMORY where it is not filled or not allowed."""
-    e = f.e
-    bad = e.append_basic_block("fault")
-    found = allowed_entry(e, f.state, address, access, bad)
-    good = e.block
-    e.position_at_end(bad)
-    f.leave(Reason.MEMORY, f.ip, f.budget, ADDRESS=address, KIND=_c(KIND[access]))
-    e.position_at_end(good)
-    return found
+def _reach(f: Function, address: ir.Value, size: int, access: str) -> None:
+    """Leave with MEMORY where the page of a byte is not filled or not allowed."""
+    e, reached = f.e, define(f.fn.module, state_space.reached, state_space.OPERATIONS)
+    done = e.call(reached, [f.state, address, _c(size), _c(PERMISSION[access])])
+    with e.if_then(e.icmp_unsigned("!=", done, _c(size)), likely=False):
+        f.leave(Reason.MEMORY, f.ip, f.budget, ADDRESS=e.add(address, done), KIND=_c(KIND[access]))
 
 
-def _parts(f: Function, address: ir.Value, size: int, access: str) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Head, tail and bytes on the second page of an access that may straddle two, both checked.
-
-    Head is the host address of `size` bytes of the first page, which end at its end if there is a second one;
-    tail is that of the second page's beginning (of the first page again, if there is none).
-    """
-    e = f.e
-    first = _check(f, address, access)
-    offset = e.and_(address, _c(PAGE - 1))
-    over = e.intrinsic("usub.sat", I64, offset, _c(PAGE - size))
-    end = e.and_(e.add(address, _c(size - 1)), _c(-PAGE & (1 << 64) - 1))
-    last = _check(f, e.select(e.icmp_unsigned("!=", over, _c(0)), end, address), access)
-    return host_address(e, first, e.sub(offset, over)), host_address(e, last, _c(0)), over
-
-
-def _bits(e: Emitter, count: ir.Value, t: ir.Type) -> ir.Value:
-    """8 times a number of bytes, as an amount to shift a `t` by."""
-    amount = e.shl(count, _c(3))
-    return e.trunc(amount, t) if t.width < 64 else e.zext(amount, t) if t.width > 64 else amount
+def _buffer(f: Function, size: int) -> ir.Value:
+    with f.e.goto_block(f.fn.entry_basic_block):
+        return f.e.words(-(-size // 8))
 
 
 def read_slow(f: Function, address: ir.Value, t: ir.Type) -> ir.Value:
     """A little-endian `t` at `address`, on one page or two."""
     e, size = f.e, t.width // 8
-    if size == 1:
-        return e.load(host_address(e, _check(f, address, "R"), e.and_(address, _c(PAGE - 1))), typ=t, align=1)
-    head, tail, over = _parts(f, address, size, "R")
-    straddles = e.icmp_unsigned("!=", over, _c(0))
-    low = e.lshr(e.load(head, typ=t, align=1), _bits(e, over, t))
-    shift = e.select(straddles, _bits(e, e.sub(_c(size), over), t), ir.Constant(t, 0))
-    high = e.shl(e.load(tail, typ=t, align=1), shift)
-    return e.or_(low, e.select(straddles, high, ir.Constant(t, 0)))
+    _reach(f, address, size, "R")
+    data = _buffer(f, size)
+    copy = define(f.fn.module, state_space.load_range, state_space.OPERATIONS)
+    e.call(copy, [f.state, address, _c(size), _c(R_BIT), e.ptrtoint(data, I64)])
+    return e.load(data, typ=t, align=1)
 
 
 def write_slow(f: Function, address: ir.Value, value: ir.Value) -> None:
     """Store `value` on one page or two, nothing unless all of it may be written."""
-    e, t = f.e, value.type
-    size = t.width // 8
-    if size == 1:
-        e.store(value, host_address(e, _check(f, address, "W"), e.and_(address, _c(PAGE - 1))), align=1)
-        return
-    head, tail, over = _parts(f, address, size, "W")
-    shift = _bits(e, over, t)
-    kept = e.sub(e.shl(ir.Constant(t, 1), shift), ir.Constant(t, 1))
-    e.store(e.or_(e.and_(e.load(head, typ=t, align=1), kept), e.shl(value, shift)), head, align=1)
-    with e.if_then(e.icmp_unsigned("!=", over, _c(0)), likely=False):
-        rest = e.lshr(value, _bits(e, e.sub(_c(size), over), t))
-        e.store(e.or_(e.and_(e.load(tail, typ=t, align=1), e.not_(kept)), rest), tail, align=1)
+    e, size = f.e, value.type.width // 8
+    _reach(f, address, size, "W")
+    data = _buffer(f, size)
+    e.store(value, data, align=1)
+    copy = define(f.fn.module, state_space.store_range, state_space.OPERATIONS)
+    e.call(copy, [f.state, address, _c(size), e.ptrtoint(data, I64)])

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import CONVENTION, DECODER, HANDLER, Function
-from kvrm.engine.interpreter.memory_access import entry, host_address, page_table
+from kvrm.engine.interpreter.memory_access import fetched
 from kvrm.engine.interpreter.slots import (
     CLASS,
     KEYS,
@@ -23,7 +23,7 @@ from kvrm.engine.interpreter.slots import (
 from kvrm.isa.definition import BUCKET_SHIFT
 from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
-from kvrm.memory import PAGE, X_BIT
+from kvrm.memory import PAGE
 from kvrm.staging import native
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
 
@@ -179,14 +179,9 @@ def _undecoded(module: ir.Module) -> None:
     e = f.e
     pc = e.load_at(f.ip, OPERANDS, I64)
     lost = e.append_basic_block("lost")
-    found = entry(e, page_table(e, f.state), pc, lost)
-    fetch = e.append_basic_block("fetch")
-    executable = e.icmp_unsigned("!=", e.and_(found, ir.Constant(I64, X_BIT)), ir.Constant(I64, 0))
-    e.cbranch(executable, fetch, lost)
-    e.position_at_end(lost)
-    f.leave(Reason.CODE, f.ip, f.budget)
-    e.position_at_end(fetch)
-    word = e.load(host_address(e, found, e.and_(pc, ir.Constant(I64, PAGE - 1))), typ=I32, align=4)
+    word = fetched(e, f.state, pc, lost)
+    with e.goto_block(lost):
+        f.leave(Reason.CODE, f.ip, f.budget)
     decoder = search(e, f.state, e.load_at(f.ip, CLASS, I32), word)
     with e.if_then(e.icmp_unsigned("==", decoder, ir.Constant(PTR, None)), likely=False):
         f.leave(Reason.HANDLER, f.ip, f.budget, WORD=e.zext(word, I64))

@@ -8,10 +8,10 @@ from typing import Any
 from llvmlite import ir
 
 from kvrm.engine.nodes import RunNode
-from kvrm.engine.translator.access import Accesses
 from kvrm.engine.translator.deferred import Deferred
 from kvrm.engine.translator.lazy_flags import signed_less
 from kvrm.engine.translator.linear import linear
+from kvrm.engine.translator.page_sites import Accesses
 from kvrm.engine.translator.registers import VECTOR, Registers
 from kvrm.engine.translator.shapes import parts, shaped
 from kvrm.isa.context import Context, Event, Flags, System

@@ -15,8 +15,8 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter.abi import Function, unlikely
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
-from kvrm.engine.translator.access import Accesses
 from kvrm.engine.translator.deferred import Deferred, RegionEmitter
+from kvrm.engine.translator.page_sites import Accesses
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.region_values import RegionValues
 from kvrm.engine.translator.registers import Registers

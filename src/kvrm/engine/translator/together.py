@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.memory_access import PERMISSION, entry
+from kvrm.engine.interpreter.memory_access import PERMISSION, allowed_page
 from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.registers import Registers
 from kvrm.memory import PAGE
@@ -105,16 +105,11 @@ class Together:
         walk, good = e.append_basic_block("walk"), e.append_basic_block("good")
         unlikely(e.cbranch(e.icmp_unsigned(">=", offset, e.load(group.limit, typ=I64)), walk, good))
         e.position_at_end(walk)
-        found = entry(e, self._table, address, fail)
-        offset, least = e.and_(address, _c(PAGE - 1)), PAGE - (group.end - group.first)
-        denied = e.icmp_unsigned("!=", e.and_(found, _c(group.needs)), _c(group.needs))
-        over = e.icmp_unsigned(">", offset, _c(least))
-        remember = e.append_basic_block("remember")
-        unlikely(e.cbranch(e.or_(denied, over), fail, remember))
-        e.position_at_end(remember)
+        size = group.end - group.first
+        host, offset = allowed_page(e, self._table, address, group.needs, size, fail)
         guest = e.sub(address, offset)
         e.store(guest, group.page)
-        e.store(e.sub(e.and_(found, _c(-PAGE)), guest), group.distance)
-        e.store(_c(least + 1), group.limit)
+        e.store(e.sub(host, guest), group.distance)
+        e.store(_c(PAGE - size + 1), group.limit)
         e.branch(good)
         e.position_at_end(good)

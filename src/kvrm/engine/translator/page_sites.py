@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.memory_access import PERMISSION, entry, page_table
+from kvrm.engine.interpreter.memory_access import PERMISSION, allowed_page, page_table
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.together import Together
 from kvrm.isa.definition import Decoded
@@ -116,16 +116,11 @@ class Accesses:
         """The host address by the page table, which a site remembers; the address's top byte is ignored."""
         e = self._e
         fail = e.append_basic_block("fail")
-        found = entry(e, self._table, address, fail)
-        offset = e.and_(address, _c(PAGE - 1))
-        denied = e.icmp_unsigned("==", e.and_(found, _c(PERMISSION[access])), _c(0))
-        over = e.icmp_unsigned(">", offset, _c(PAGE - size))
-        good = e.append_basic_block("good")
-        unlikely(e.cbranch(e.or_(denied, over), fail, good))
+        host, offset = allowed_page(e, self._table, address, PERMISSION[access], size, fail)
+        good = e.block
         e.position_at_end(fail)
         self._stage.leave_plain()
         e.position_at_end(good)
-        host = e.and_(found, _c(-PAGE))
         if site is not None:
             guest = e.sub(address, offset)
             e.store(guest, site.page)

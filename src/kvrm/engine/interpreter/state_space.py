@@ -1,0 +1,66 @@
+"""The space of a lane as handlers have it: the page table that its state points to.
+
+Only the host, or the loop of lanes, resolves what the table does not have: handlers leave for that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvrm.machine import state as layout
+from kvrm.memory import access, flat
+from kvrm.memory.space import Space
+from kvrm.staging.host import apart, load_byte, store_byte
+from kvrm.staging.kernel import Array
+from kvrm.staging.operations import HOST, Operations, standing_for
+
+TABLE: Final = layout.PAGE_TABLE // 8
+
+
+def entry(state: Array, address: int) -> int:
+    """From the page table."""
+    return flat.entry(state[TABLE], address)
+
+
+def allows(state: Array, entry: int, kind: int) -> int:
+    """By the entry's bits."""
+    return flat.allows(entry, kind)
+
+
+def resolve(state: Array, address: int, kind: int) -> int:
+    """Refused here."""
+    return 0
+
+
+def page(state: Array, entry: int) -> int:
+    """Its host address."""
+    return flat.page(entry)
+
+
+def copy(state: Array, to: int, at: int, of: int, start: int, size: int) -> int:
+    """Byte by byte: accesses of an instruction are small."""
+    for i in range(size):
+        store_byte(to + at + i, load_byte(of + start + i))
+    return to
+
+
+OPERATIONS: Operations = {**HOST, **standing_for(Space, entry, allows, resolve, page, copy)}
+
+
+# Functions of a module of handlers: they are rare, and one copy serves all accesses of its handlers.
+@apart
+def reached(state: Space, address: int, size: int, kind: int) -> int:
+    """`access.reached`."""
+    return access.reached(state, address, size, kind)
+
+
+@apart
+def load_range(state: Space, address: int, size: int, kind: int, to: int) -> int:
+    """`access.load_range`."""
+    return access.load_range(state, address, size, kind, to)
+
+
+@apart
+def store_range(state: Space, address: int, size: int, source: int) -> int:
+    """`access.store_range`."""
+    return access.store_range(state, address, size, source)
