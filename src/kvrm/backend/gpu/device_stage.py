@@ -7,23 +7,16 @@ from contextlib import nullcontext
 from llvmlite import ir
 
 from kvrm.backend.gpu import access
-from kvrm.backend.gpu.device_abi import (
-    NO_ANSWER,
-    NO_PAGE,
-    PLAIN_ID,
-    DeviceFunction,
-    Own,
-    Param,
-    lane_number,
-)
+from kvrm.backend.gpu.device_abi import PLAIN_ID, DeviceFunction, Own, Param, lane_number
 from kvrm.backend.gpu.group_memory import parameter, pool_is_used_up, words_of
 from kvrm.backend.gpu.linux import OPERATIONS, Here
 from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
+from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT
 from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.layout import ASKED, DONE, EXIT
 from kvrm.machine import state as layout
@@ -108,10 +101,10 @@ class DeviceStage(HandlerStage):
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
             f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
-            f.leave(NO_ANSWER, f.ip, f.budget)
+            f.leave(Reason.NO_ANSWER, f.ip, f.budget)
         used_up = call(e, pool_is_used_up, f.parameters())
         with e.if_then(e.trunc(used_up, I1)):
-            f.leave(NO_PAGE, f.ip, f.budget)
+            f.leave(Reason.NO_PAGE, f.ip, f.budget)
 
     def _lane(self, retired: ir.Value) -> ir.Value:
         """The words that system calls know the lane by (`Here`)."""
