@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from kvrm.engine.translator.registers import Registers
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import Emitter
 
 

@@ -15,8 +15,8 @@ from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS, SLOT, SLOT_PE
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.memory import OUTSIDE, VA_BITS
 from kvrm.staging.emitter import I8, I64, PTR, Emitter, constant, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
