@@ -14,7 +14,6 @@ import pytest
 
 import device_on_host
 import kvrm
-from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.cli import archived, networks
 from kvrm.cli.networks import certificate_text
 from kvrm.engine.interpreter.dispatch import oracle, rule
@@ -29,6 +28,7 @@ from kvrm.neural import dispatch_training as training
 from kvrm.neural.dispatch_host import HostNetwork
 from kvrm.neural.weights import SHIPPED, Floats, hash_of, load
 from kvrm.staging import native
+from kvrm.staging.ptx import compile_ptx
 from patience import SECONDS
 from ptx_tools import assemble
 

@@ -10,13 +10,13 @@ import pytest
 import device_on_host
 import kvrm
 from kvrm.backend.gpu import kernel
-from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, execution_of
 from kvrm.neural.dispatch_host import HostNetwork
 from kvrm.neural.dispatch_inline import InlineNetwork
 from kvrm.neural.dispatch_network import COUNT, NAME, random_weights
 from kvrm.neural.weights import load
+from kvrm.staging.ptx import compile_ptx
 from lane_tools import Do, facts, lanes_of, machine, mixture
 from places import GUESTS
 from ptx_tools import assemble

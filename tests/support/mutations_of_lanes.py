@@ -56,7 +56,7 @@ MUTATIONS = [
     Mutation(CALLS, "after = before & ~mask[0]", "after = before & mask[0]"),
     Mutation(CALLS, "ns % BILLION // 1000)", "ns % BILLION)"),
     Mutation(CALLS, "time[0] * BILLION + time[1]", "time[0] * BILLION"),
-    Mutation(CALLS, "place(lane, LIMITS) + 16 * resource", "place(lane, LIMITS) + 8 * resource"),
+    Mutation(CALLS, "lane.place(LIMITS) + 16 * resource) else 0", "lane.place(LIMITS) + 8 * resource) else 0"),
     Mutation(FILES, ">> 8 * (4 - size)", ">> 0 * (4 - size)"),
     Mutation(DESCRIPTORS, "    for fd in range(least, DESCRIPTORS):", "    for fd in range(least + 1, DESCRIPTORS):"),
     Mutation(FILES, "        new += lane.word(Word.OFFSET + file)", "        new = lane.word(Word.OFFSET + file)"),

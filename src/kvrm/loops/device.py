@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from kvrm.backend.gpu import group_memory
 from kvrm.backend.gpu.device_abi import (
     PAGES_LEFT,
     SCRATCH,
@@ -23,8 +22,20 @@ from kvrm.backend.gpu.device_abi import (
     lane_number,
     pointer,
 )
-from kvrm.backend.gpu.group_memory import ADDRESS, OWN, OWN_STRIDE, PRIVATE, READ, SHARED, SLAB, WRITE
 from kvrm.backend.gpu.group_memory import CODE as EXECUTED
+from kvrm.backend.gpu.group_memory import (
+    OWN,
+    OWN_STRIDE,
+    PRIVATE,
+    READ,
+    SHARED,
+    WRITE,
+    byte_of,
+    entry_of,
+    has,
+    own,
+    page_of,
+)
 from kvrm.backend.gpu.skipping import SITE_BYTES
 from kvrm.loops import guest_pages, plan
 from kvrm.loops.bulk import INSIDE
@@ -33,9 +44,10 @@ from kvrm.loops.plan import ALL, BLOCK, WORD
 from kvrm.loops.skip import skipped
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, W_BIT
+from kvrm.staging.device import DEVICE
 from kvrm.staging.emitter import I1, I8, I64, PTR, Emitter, Value, integer
-from kvrm.staging.host import add, apart, load, load_four, store, store_byte
-from kvrm.staging.operations import MEMORY, Emitted, Operations
+from kvrm.staging.host import add, apart, load, store, store_byte
+from kvrm.staging.operations import Emitted, Operations
 from kvrm.staging.translation import define
 
 ONES: Final = ALL // 255
@@ -48,32 +60,11 @@ lane = Emitted(lane_number)
 """Which lane of its group a thread is."""
 
 
-@Emitted
-def entry_of(e: Emitter, state: Value, address: Value) -> Value:
-    """Where the group's entry of an address is (`kvrm.backend.gpu.group_memory`)."""
-    at = e.inttoptr(state, PTR)
-    root, table = (pointer(e, e.load_at(at, which, I64)) for which in (Own.ROOT, Own.TABLE))
-    return e.ptrtoint(group_memory.Access(e, root, table, lane_number(e)).entry(address), I64)
-
-
-@Emitted
-def get_page(e: Emitter, parameters: Value, number: Value, entry: Value, left: Value) -> Value:
-    """Give the lane its own copy of a page; 0 if it may not have one."""
-    pointers = (e.inttoptr(address, PTR) for address in (entry, left))
-    return e.zext(e.call(group_memory.own_function(e.module), [parameters, number, *pointers]), I64)
-
-
 def _at(e: Emitter, where: Value, offset: Value) -> Value:
     shift = e.select(e.trunc(where, I1), e.const(I64, OWN_STRIDE.bit_length() - 1), e.const(I64, 3))
     word = e.shl(e.lshr(offset, e.const(I64, 3)), shift)
     inside = e.or_(word, e.and_(offset, e.const(I64, INSIDE)))
     return e.inttoptr(e.add(e.and_(where, e.const(I64, -2)), inside), PTR)
-
-
-@Emitted
-def place(e: Emitter, where: Value, offset: Value) -> Value:
-    """The generic address of a byte of a page."""
-    return e.ptrtoint(_at(e, where, offset), I64)
 
 
 def _places(e: Emitter, where: Value, offset: Value, count: int) -> list[Value]:
@@ -135,9 +126,9 @@ def _repeat_block(e: Emitter, to: Value, at: Value, buffer: Value, start: Value,
 
 
 # -- pages ---------------------------------------------------------------------------------------------------
-def lane_bit(mask: int) -> int:
-    """The lane's bit of a mask at an address."""
-    return load_four(mask) >> lane() & 1
+def entry(state: int, address: int) -> int:
+    """Where the group's entry of an address is (`kvrm.backend.gpu.group_memory`)."""
+    return entry_of(load(state + Own.ROOT), load(state + Own.TABLE), address)
 
 
 def register(state: int, offset: int) -> int:
@@ -147,12 +138,12 @@ def register(state: int, offset: int) -> int:
 
 def pages_for(state: int, address: int, asked: int, wanted: int) -> int:
     """By the masks of the group's entry."""
-    entry = entry_of(state, address)
-    executed = load(entry + SHARED) // EXECUTED & 1
-    permissions = lane_bit(entry + READ) | lane_bit(entry + WRITE) << 1 | executed << 2
+    at = entry(state, address)
+    executed = load(at + SHARED) // EXECUTED & 1
+    permissions = has(at + READ, lane()) | has(at + WRITE, lane()) << 1 | executed << 2
     if permissions & asked != wanted:
         return REFUSED
-    return 1 - lane_bit(entry + OWN) if wanted & W_BIT else 0
+    return 1 - has(at + OWN, lane()) if wanted & W_BIT else 0
 
 
 def pages_left(state: int) -> int:
@@ -168,11 +159,11 @@ def lacking(state: int, address: int, step: int, size: int, count: int, take: in
     found = 0
     at = lowest(address, step, count - 1) & -PAGE
     while at < highest(address, step, count - 1) + size:
-        entry = entry_of(state, at)
+        where = entry(state, at)
         if take:
-            if not get_page(load(state + Own.PARAMS), lane(), entry, load(state + Own.STATE) + PAGES_LEFT):
+            if not own(load(state + Own.PARAMS), lane(), where, load(state + Own.STATE) + PAGES_LEFT):
                 return REFUSED
-        elif not (lane_bit(entry + OWN) or load(entry + SHARED) & PRIVATE):
+        elif not (has(where + OWN, lane()) or load(where + SHARED) & PRIVATE):
             found += 1
         at += PAGE
     return found
@@ -181,9 +172,7 @@ def lacking(state: int, address: int, step: int, size: int, count: int, take: in
 @apart
 def page(state: int, address: int) -> int:
     """By the group's entry."""
-    entry = entry_of(state, address)
-    slab = load(entry + SLAB) + WORD * lane() + 1
-    return slab if lane_bit(entry + OWN) else load(entry + SHARED) & ADDRESS
+    return page_of(entry(state, address), lane())
 
 
 # -- bytes ---------------------------------------------------------------------------------------------------
@@ -200,9 +189,9 @@ def carry(site: int, to: int, at: int, of: int, start: int, size: int, down: int
         if unit == BLOCK:
             carry_block(to, at + n, of, start + n)
         elif unit == WORD:
-            store(place(to, at + n), guest_pages.loaded(of, start + n, WORD))
+            store(byte_of(to, at + n), guest_pages.loaded(of, start + n, WORD))
         else:
-            store_byte(place(to, at + n), guest_pages.loaded(of, start + n, 1))
+            store_byte(byte_of(to, at + n), guest_pages.loaded(of, start + n, 1))
         left -= unit
     return to
 
@@ -225,7 +214,7 @@ def find(site: int, where: int, offset: int, byte: int, count: int) -> int:
 
 
 OPERATIONS: Operations = {
-    **MEMORY,
+    **DEVICE,
     guest_pages.repeat_block: Emitted(_repeat_block),
     guest_pages.register: register,
     guest_pages.pages_for: pages_for,

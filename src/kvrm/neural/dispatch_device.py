@@ -11,18 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvrm.backend.gpu.device_abi import begin_kernel
-from kvrm.backend.gpu.kernel import LAYOUT, TRIPLE
-from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.backend.protocols import Driver
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import classes
 from kvrm.neural.dispatch_staged import constants, emit_decision, emit_outputs
 from kvrm.neural.weights import Floats
+from kvrm.staging.device import define_kernel, thread_number
 from kvrm.staging.emitter import I32, I64, PTR, Emitter, Module, Value
 from kvrm.staging.host import add, load_byte, local
 from kvrm.staging.operations import MEMORY, Emitted, Operations
-from kvrm.staging.translation import define
+from kvrm.staging.ptx import LAYOUT, TRIPLE, compile_ptx
 
 CLASSES = len(Execution)
 THREADS, BLOCKS = 256, 4096
@@ -84,18 +82,8 @@ def device_text(flat: Floats) -> str:
         return e.or_(e.zext(work, I64), e.shl(e.zext(e.bitcast(lead, I32), I64), e.const(I64, 32)))
 
     operations: Operations = {**MEMORY, answered: Emitted(answer)}
-    e, arguments = begin_kernel(module, "verify", 4)
-    e.call(define(module, check, operations), arguments)
-    e.ret_void()
+    define_kernel(module, "verify", check, operations)
     return str(module)
-
-
-@Emitted
-def thread(e: Emitter) -> Value:
-    """Which of all threads this is."""
-    names = ("ctaid.x", "ntid.x", "tid.x")
-    block, size, number = (e.external(f"llvm.nvvm.read.ptx.sreg.{n}", I32) for n in names)
-    return e.zext(e.add(e.mul(block, size), number), I64)
 
 
 @Emitted
@@ -106,7 +94,7 @@ def lower(e: Emitter, address: Value, bits: Value) -> Value:
 
 def check(table: int, result: int, first: int, count: int) -> int:
     """Thread n takes `count` words, from `first` + n * `count` on."""
-    start = first + thread() * count
+    start = first + thread_number() * count
     wrong = 0
     least = MOST
     counts = local(CLASSES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,28 @@ from llvmlite import ir
 
 from kvrm.staging import host
 from kvrm.staging.emitter import I8, I16, I32, I64, PTR, Callee, Emitter
+
+ARITHMETIC: dict[type, str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+    ast.LShift: "shl",
+    ast.RShift: "ashr",
+    ast.FloorDiv: "udiv",
+    ast.Mod: "urem",
+}
+RELATIONS: dict[type, str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+"""LLVM's names for Python's operators: division is unsigned, comparisons are signed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,29 +31,7 @@ from llvmlite import ir
 
 from kvrm.staging.emitter import I1, I64, PTR, Emitter
 from kvrm.staging.host import local
-from kvrm.staging.operations import HOST, Emitted, Operations
-
-ARITHMETIC: dict[type, str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.BitAnd: "and_",
-    ast.BitOr: "or_",
-    ast.BitXor: "xor",
-    ast.LShift: "shl",
-    ast.RShift: "ashr",
-    ast.FloorDiv: "udiv",
-    ast.Mod: "urem",
-}
-RELATIONS: dict[type, str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
-
+from kvrm.staging.operations import ARITHMETIC, HOST, RELATIONS, Emitted, Operations
 
 _MADE: WeakKeyDictionary[ir.Module, dict[Callable[..., int], ir.Function]] = WeakKeyDictionary()
 """What kernels of a module have been compiled to."""
@@ -67,6 +45,17 @@ def define(
     if function not in made:
         _Translation(module, function, name or function.__name__, operations)
     return made[function]
+
+
+def define_inner(module: ir.Module, function: Callable[..., int], operations: Operations) -> ir.Function:
+    """The same for a kernel that only code of the module calls."""
+    fn = _MADE.setdefault(module, {}).get(function)
+    if fn is None:
+        # a name that no function has which Python emits, and none of the C library
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        fn = define(module, function, operations, module.get_unique_name(name))
+        fn.linkage = "internal"
+    return fn
 
 
 def parameters(function: Callable[..., int]) -> list[ir.Type]:
@@ -323,12 +312,7 @@ class _Translation:
         callee = self._operations.get(function, function)
         if isinstance(callee, Emitted):
             return callee.emit(self._e, *map(self._value, given))
-        fn = _MADE[self._module].get(callee)
-        if fn is None:
-            # a name that no function has which Python emits, and none of the C library
-            name = f"{callee.__module__.rpartition('.')[2]}.{callee.__name__}"
-            fn = define(self._module, callee, self._operations, self._module.get_unique_name(name))
-            fn.linkage = "internal"
+        fn = define_inner(self._module, callee, self._operations)
         types = [argument.type for argument in fn.args]
         values: list[ir.Value] = []
         for node in given:

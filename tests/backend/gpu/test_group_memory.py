@@ -16,7 +16,6 @@ from cuda_tools import PAGE, Op, alike, mapping, result, run, script
 from kvrm.backend.gpu import device_engine, device_lanes, kernel
 from kvrm.backend.gpu.image import ENTRY
 from kvrm.backend.gpu.prefetch import packed
-from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.caches import tables
 from kvrm.caches.ahead import steps_of
 from kvrm.caches.session import PolicySession, Session
@@ -25,6 +24,7 @@ from kvrm.isa.a64 import definitions
 from kvrm.isa.definition import Execution
 from kvrm.machine.policies import make_policies
 from kvrm.neural import memory_network as network
+from kvrm.staging.ptx import compile_ptx
 from lane_tools import Do, facts, lanes_of, machine, mixture
 from ptx_tools import assemble
 

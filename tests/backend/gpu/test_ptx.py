@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kvrm.backend.gpu.kernel import stage
-from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.isa.a64 import definitions
+from kvrm.staging.ptx import compile_ptx
 from ptx_tools import assemble
 
 BATCHES = 32

@@ -18,10 +18,8 @@ from kvrm.backend.gpu import kernel, prefetch
 from kvrm.backend.gpu.device_abi import CHUNKS, OWN_WORDS, PLAIN, Param
 from kvrm.backend.gpu.flow import in_flow_order
 from kvrm.backend.gpu.group_memory import CHUNK
-from kvrm.backend.gpu.ptx import compile_ptx
 from kvrm.backend.gpu.region_plan import fits
 from kvrm.backend.gpu.skipping import Skipped
-from kvrm.backend.gpu.transfer import READY_KERNELS
 from kvrm.backend.protocols import Buffer, Driver, Kernel
 from kvrm.engine.interpreter.dispatch import Policy, misplaced
 from kvrm.engine.interpreter.inline import InlinePolicy, inline_or_none
@@ -34,6 +32,7 @@ from kvrm.isa.features import allocates
 from kvrm.memory import PAGE
 from kvrm.staging import native, objects
 from kvrm.staging.objects import Object
+from kvrm.staging.ptx import compile_ptx
 
 log = logging.getLogger("kvrm")
 
@@ -107,7 +106,7 @@ class Code:
         interpreted = INTERPRETED if self._inline is None else INLINE
         self._shape = LONE if lone else (ALONE if fits(regions) else TOGETHER) if regions else interpreted
         self._shared = 8 * OWN_WORDS * self._shape.threads if regions or lone else 0
-        self._load(kernel.KERNELS if ahead is None else (*kernel.KERNELS, *READY_KERNELS))
+        self._load(kernel.KERNELS)
         if dispatch is not None and self._inline is None:
             which[misplaced(dispatch, code.reshape(-1)).reshape(code.shape)] = MISPLACED
         copies = 1 if skip is None else 2

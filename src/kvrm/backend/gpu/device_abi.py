@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from kvrm.backend.gpu.warp import Warp
 from kvrm.engine.interpreter.abi import Function, unlikely, untagged
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident import layout as layout_of_calls
 from kvrm.machine import state as layout
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
@@ -31,10 +31,6 @@ STOPPED = (1 << 32) - 1
 """Instead of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
-AGAIN, NO_PAGE, NO_ANSWER, FAULT, FULL = 255, 254, 253, 252, 251
-"""Instead of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
-the pool of pages used up; one has asked the host about a file; the lane may not make the access that ADDRESS
-and KIND of its state name; it has as many pages of its own as it may."""
 IS_MAPPED = 1 << 8
 """Set in KIND of a lane that stopped with FAULT: something is mapped at ADDRESS."""
 PLAIN_ID = 4
@@ -107,25 +103,17 @@ REGION = ir.FunctionType(ir.VoidType(), [LOCAL_POINTER, SHARED_POINTER, I32])
 class Module(ir.Module):  # type: ignore[misc]
     """The device's code. The words that a thread has at hand are in shared or local memory, as `own` says.
 
-    `readies`: whether copies of pages may be made before lanes own them (`kvrm.backend.gpu.group_memory`).
     `warp` emits what lanes do together.
     """
 
-    def __init__(self, own: ir.PointerType, readies: bool, warp: Warp) -> None:
+    def __init__(self, own: ir.PointerType, warp: Warp) -> None:
         super().__init__(name="kernel")
-        self.own, self.readies, self.warp = own, readies, warp
+        self.own, self.warp = own, warp
 
 
 def handler(module: Module) -> ir.FunctionType:
     """Arguments: state, variables, number of the slot, its three words of operands, the words at hand."""
     return ir.FunctionType(ir.VoidType(), [PTR] * 2 + [I64] * 4 + [module.own])
-
-
-def begin_kernel(module: ir.Module, name: str, arguments: int) -> tuple[Emitter, list[ir.Value]]:
-    """A kernel of a module, where it begins, and its arguments, 64 bits each."""
-    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * arguments), name)
-    fn.calling_convention = "ptx_kernel"
-    return Emitter(fn.append_basic_block("entry")), list(fn.args)
 
 
 def pointer(e: Emitter, address: ir.Value) -> ir.Value:

@@ -6,21 +6,22 @@ from contextlib import nullcontext
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import far, group_memory
-from kvrm.backend.gpu.device_abi import NO_ANSWER, NO_PAGE, PLAIN_ID, DeviceFunction, Param, pointer
+from kvrm.backend.gpu import access
+from kvrm.backend.gpu.device_abi import PLAIN_ID, DeviceFunction, Own, Param, lane_number
+from kvrm.backend.gpu.group_memory import parameter, pool_is_used_up, words_of
 from kvrm.backend.gpu.linux import OPERATIONS, Here
-from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES, prefetch
-from kvrm.backend.gpu.thread import Thread
+from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES
 from kvrm.engine.interpreter.abi import unlikely
-from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
+from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT
 from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
 from kvrm.engine.nodes import StaticNode
 from kvrm.isa.context import Event
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.layout import ASKED, DONE, EXIT
 from kvrm.machine import state as layout
-from kvrm.staging.emitter import I32, I64, PTR, Emitter
-from kvrm.staging.translation import define
+from kvrm.staging.device import call, thread_number
+from kvrm.staging.emitter import I1, I32, I64, PTR, Emitter
 from kvrm.values import Bits, StagingError
 
 
@@ -45,7 +46,7 @@ class DeviceStage(HandlerStage):
         self.touches_memory = True
         f = self._f
         at = self.value(address)
-        page, value = far.read(f.e, f.registers, at, ir.IntType(n))
+        page, value = access.read_far(f.e, f.registers, at, ir.IntType(n))
         self._accessed(at, page)
         return self._wrap(value, n)
 
@@ -54,16 +55,16 @@ class DeviceStage(HandlerStage):
         f, e = self._f, self._f.e
         a, v = self.value(address), self.value(value)
         with nullcontext() if condition is None else e.if_then(self.value(condition)):
-            self._accessed(a, far.write(e, f.registers, a, v))
+            self._accessed(a, access.write_far(e, f.registers, a, v))
 
     def _accessed(self, address: ir.Value, page: ir.Value) -> None:
         """Leave if an access was refused; `page` is what it returned."""
         f, e = self._f, self._f.e
-        self._leave_if(e.icmp_unsigned("==", page, ir.Constant(I64, far.REFUSED)), Reason.MEMORY)
+        self._leave_if(e.icmp_unsigned("==", page, ir.Constant(I64, access.REFUSED)), Reason.MEMORY)
         if self._prefetches:
             self._prefetches = False
             word, shift = f.operands[STEPS // 8], ir.Constant(I64, 8 * (STEPS % 8))
-            prefetch(e, address, page, e.lshr(word, shift))
+            access.ask_ahead(e, address, page, e.lshr(word, shift))
 
     def _step_if(self, condition: ir.Value) -> None:
         """As the interpreter."""
@@ -94,38 +95,34 @@ class DeviceStage(HandlerStage):
         f.fn.attributes.add("noinline")
         left = e.sub(f.budget, ir.Constant(I64, 1))
         retired = e.sub(e.load_at(f.state, layout.HORIZON, I64), left)
-        verdict = e.call(self._resident(), [self._lane(retired)])
+        verdict = call(e, resident, self._lane(retired), operations=OPERATIONS)
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
             f.advance(e.at(f.ip, SLOT))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
             f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
-            f.leave(NO_ANSWER, f.ip, f.budget)
-        with e.if_then(group_memory.pool_is_used_up(e, pointer(e, f.parameters()))):
-            f.leave(NO_PAGE, f.ip, f.budget)
-
-    def _resident(self) -> ir.Function:
-        fn = define(self._f.fn.module, resident, OPERATIONS)
-        fn.linkage = "internal"
-        return fn
+            f.leave(Reason.NO_ANSWER, f.ip, f.budget)
+        used_up = call(e, pool_is_used_up, f.parameters())
+        with e.if_then(e.trunc(used_up, I1)):
+            f.leave(Reason.NO_PAGE, f.ip, f.budget)
 
     def _lane(self, retired: ir.Value) -> ir.Value:
         """The words that system calls know the lane by (`Here`)."""
         f, e = self._f, self._f.e
         with e.goto_entry_block():
             words = e.words(len(Here))
-        thread = Thread(e, f.parameters())
+        params, number = f.parameters(), thread_number.emit(e)
         registers = e.addrspacecast(f.registers, PTR)
         known = {
             Here.STATE: e.ptrtoint(f.state, I64),
             Here.REGISTERS: e.ptrtoint(registers, I64),
-            Here.PARAMS: f.parameters(),
+            Here.PARAMS: params,
             Here.RETIRED: retired,
-            Here.PROCESS: e.load_at(thread.params, 8 * Param.PROCESS, I64),
-            Here.WORDS: thread.state,
-            Here.NUMBER: thread.number,
-            Here.TABLE: thread.table,
-            Here.LANE: thread.lane,
+            Here.PROCESS: call(e, parameter, params, e.const(I64, Param.PROCESS)),
+            Here.WORDS: call(e, words_of, params, number),
+            Here.NUMBER: number,
+            Here.TABLE: e.load_at(f.registers, Own.TABLE, I64),
+            Here.LANE: lane_number(e),
         }
         for word, value in known.items():
             e.store_at(value, words, 8 * word)

@@ -8,9 +8,8 @@ from functools import cache
 
 from llvmlite import ir
 
-from kvrm.backend.gpu import group_memory, transfer
+from kvrm.backend.gpu import transfer
 from kvrm.backend.gpu.device_abi import (
-    AGAIN,
     GROUP,
     LOCAL_POINTER,
     OWN_WORDS,
@@ -24,33 +23,32 @@ from kvrm.backend.gpu.device_abi import (
     Own,
     Param,
     Var,
-    begin_kernel,
     pointer,
     shared_words,
 )
 from kvrm.backend.gpu.device_stage import DeviceStage
+from kvrm.backend.gpu.group_memory import table_of, words_of
 from kvrm.backend.gpu.inline import make_classifier
 from kvrm.backend.gpu.region import DeviceRegion
 from kvrm.backend.gpu.region_plan import fits
 from kvrm.backend.gpu.rounds import Lane, Run, begin_rounds, emit_loop
-from kvrm.backend.gpu.thread import Thread
 from kvrm.backend.gpu.warp import NvidiaWarp, Warp
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
-from kvrm.engine.interpreter.slots import SLOT, Reason
+from kvrm.engine.interpreter.slots import SLOT
 from kvrm.engine.interpreter.stage import Form
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
+from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
+from kvrm.staging.device import begin_kernel, call, thread_number
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
+from kvrm.staging.ptx import LAYOUT, TRIPLE
 from kvrm.values import StagingError
 
-TRIPLE = "nvptx64-nvidia-cuda"
-LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
-"""Said in the text too: what is parsed without it has other alignments."""
 MISSING, NEXT_PAGE, BREAKPOINT, UNDEFINED = range(4)
 """Numbers of the fixed handlers; those of variants follow."""
 KERNELS = ("run", *transfer.KERNELS)
@@ -85,11 +83,11 @@ def stage(
 
     `lone`: it is for one lane. With `inline`, for which there are no regions, a handler runs words of that
     class only which this tells. Those of the variants `prefetching` are there once more, with prefetches, and
-    their decoders after all others; unless it is None, copies of pages can be made ready. All numbers after
-    these are loops that `skip` skips. `warp` is the driver's; by default NVIDIA's.
+    their decoders after all others. All numbers after these are loops that `skip` skips. `warp` is the
+    driver's; by default NVIDIA's.
     """
     own = SHARED_POINTER if regions or lone else LOCAL_POINTER
-    device, host = Module(own, prefetching is not None, warp or NvidiaWarp()), ir.Module(name="decoders")
+    device, host = Module(own, warp or NvidiaWarp()), ir.Module(name="decoders")
     device.triple, device.data_layout = TRIPLE, LAYOUT
     functions = [(fixed, False) for fixed in _fixed(device)]
     classes: list[Execution | None] = [None] * len(functions)
@@ -136,7 +134,7 @@ def can_prefetch(variant: Variant) -> bool:
     if d.execution is not Execution.LOAD_STORE:
         return False
     try:
-        _handler(Module(LOCAL_POINTER, True, NvidiaWarp()), "h", d, variant[1], 0, prefetches=True)
+        _handler(Module(LOCAL_POINTER, NvidiaWarp()), "h", d, variant[1], 0, prefetches=True)
     except StagingError:
         return False
     return True
@@ -190,7 +188,7 @@ def _kernel(module: Module, what: Run, by_block: bool, lone: bool) -> None:
     warps of a block run the same slot at a time, so that they share what the instruction cache has of it.
     """
     e, (params, grant) = begin_kernel(module, "run", 2)
-    thread = Thread(e, params)
+    thread = _thread(e, params)
     begin, done, end = (e.append_basic_block(n) for n in ("begin", "done", "end"))
     e.cbranch(thread.group_exists, begin, end)
     e.position_at_end(begin)
@@ -202,7 +200,7 @@ def _kernel(module: Module, what: Run, by_block: bool, lone: bool) -> None:
         e.store_at(value, own, offset)
     slots = pointer(e, e.load_at(thread.params, 8 * Param.SLOTS, I64))
     lane = Lane(state, variables, own)
-    rounds = begin_rounds(e, thread) if by_block and not lone else None
+    rounds = begin_rounds(e) if by_block and not lone else None
     emit_loop(e, what, lane, slots, done, rounds, lone)
     e.position_at_end(done)
     _end(e, thread, lane, runs)
@@ -211,11 +209,29 @@ def _kernel(module: Module, what: Run, by_block: bool, lone: bool) -> None:
     e.ret_void()
 
 
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread of the kernel: the parameter block, its lane's words and its group's table; what exists."""
+
+    params: ir.Value
+    state: ir.Value
+    table: ir.Value
+    exists: ir.Value
+    group_exists: ir.Value
+
+
+def _thread(e: Emitter, params: ir.Value) -> Thread:
+    number, block = thread_number.emit(e), pointer(e, params)
+    state, table = (call(e, of, params, number) for of in (words_of, table_of))
+    first, lanes = e.and_(number, ir.Constant(I64, -GROUP)), e.load_at(block, 8 * Param.LANES, I64)
+    return Thread(block, state, table, *(e.icmp_unsigned("<", n, lanes) for n in (number, first)))
+
+
 def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: ir.Value) -> ir.Value:
     """Set the variables of a lane from its state; whether it runs."""
     reason = e.load_at(state, layout.REASON, I64)
     fresh, used_up, again = (
-        e.icmp_unsigned("==", reason, ir.Constant(I64, r)) for r in (0, Reason.BUDGET, AGAIN)
+        e.icmp_unsigned("==", reason, ir.Constant(I64, r)) for r in (0, Reason.BUDGET, Reason.AGAIN)
     )
     granted = e.and_(e.or_(fresh, used_up), e.icmp_unsigned("!=", grant, ir.Constant(I64, 0)))
     runs = e.and_(t.exists, e.or_(granted, again))
@@ -244,7 +260,7 @@ def _own(e: Emitter) -> ir.Value:
 def _words(e: Emitter, count: int) -> ir.Value:
     """Words of the thread's own; only those that the entry block makes become registers."""
     with e.goto_entry_block():
-        return group_memory.local_words(e, count)
+        return e.words(count)
 
 
 def _end(e: Emitter, t: Thread, lane: Lane, runs: ir.Value) -> None:

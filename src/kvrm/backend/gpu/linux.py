@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-from kvrm.backend.gpu import ranges
+from kvrm.backend.gpu import group_memory, ranges
 from kvrm.backend.gpu.device_abi import GROUP, LINUX, PAGES_LEFT
-from kvrm.backend.gpu.group_memory import slow_function
 from kvrm.linux.resident.lane_view import Lane
 from kvrm.machine import state as layout
+from kvrm.staging.device import DEVICE
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array
-from kvrm.staging.operations import MEMORY, Operations, called, standing_for
-
-read_slow = called(lambda module: slow_function(module, "read_slow"))
-write_slow = called(lambda module: slow_function(module, "write_slow"))
-examine_pages, change_pages, show_pages = map(called, (ranges.examine, ranges.change, ranges.show))
+from kvrm.staging.operations import Operations, standing_for
 
 
 class Here(IntEnum):
@@ -62,9 +58,14 @@ def put(t: Array, index: int, value: int) -> int:
     return store(t[Here.WORDS] + 8 * GROUP * (LINUX + index), value)
 
 
-def process(t: Array) -> int:
-    """The address of the words that are the same for all lanes."""
-    return t[Here.PROCESS]  # type: ignore[no-any-return]
+def fixed(t: Array, word: int) -> int:
+    """One of the words that are the same for all lanes."""
+    return load(t[Here.PROCESS] + 8 * word)
+
+
+def place(t: Array, word: int) -> int:
+    """The address of one of them."""
+    return t[Here.PROCESS] + 8 * word  # type: ignore[no-any-return]
 
 
 def part(t: Array, base: int, size: int, at: int) -> int:
@@ -74,34 +75,41 @@ def part(t: Array, base: int, size: int, at: int) -> int:
 
 def read(t: Array, address: int, size: int, to: int) -> int:
     """Copy from the guest."""
-    return read_slow(t[Here.STATE], t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], address, size, to)
+    return group_memory.read_slow(
+        t[Here.STATE], t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], address, size, to
+    )
 
 
 def write(t: Array, address: int, size: int, source: int) -> int:
     """Copy to the guest."""
-    return write_slow(t[Here.STATE], t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], address, size, source)
+    return group_memory.write_slow(
+        t[Here.STATE], t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], address, size, source
+    )
 
 
 def examine(t: Array, start: int, end: int) -> int:
     """What the pages of a range are."""
-    return examine_pages(t[Here.PARAMS], start, end)
+    return ranges.examine(t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], start, end)
 
 
 def change(t: Array, start: int, end: int, become: int) -> int:
     """Set what the pages of a range are."""
-    return change_pages(t[Here.PARAMS], start, end, become, t[Here.STATE] + PAGES_LEFT)
+    left = t[Here.STATE] + PAGES_LEFT
+    return ranges.change(t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], start, end, become, left)
 
 
 def show(t: Array, start: int, end: int, become: int, content: int, size: int, rest: int) -> int:
     """Map pages; 0 if one of them shows something else to another lane."""
     left = t[Here.STATE] + PAGES_LEFT
-    return show_pages(t[Here.PARAMS], start, end, become, left, content, size, rest)
+    return ranges.show(
+        t[Here.PARAMS], t[Here.TABLE], t[Here.LANE], start, end, become, left, content, size, rest
+    )
 
 
 OPERATIONS: Operations = {
-    **MEMORY,
+    **DEVICE,
     **standing_for(
-        Lane, x, put_x, end, retired, word, put, process, part, read, write, examine, change, show
+        Lane, x, put_x, end, retired, word, put, fixed, place, part, read, write, examine, change, show
     ),
 }
 """What stands for operations in the system calls of a kernel."""

@@ -22,11 +22,11 @@ from kvrm.backend.gpu.device_abi import (
     VAR_WORDS,
     Own,
     Var,
+    lane_number,
     pointer,
     shared,
 )
 from kvrm.backend.gpu.inline import Classifier
-from kvrm.backend.gpu.thread import Thread
 from kvrm.backend.gpu.warp import ALL_LANES
 from kvrm.engine.interpreter.slots import OPERANDS
 from kvrm.machine import state as layout
@@ -251,7 +251,7 @@ class Rounds:
         return chosen
 
 
-def begin_rounds(e: Emitter, thread: Thread) -> Rounds:
+def begin_rounds(e: Emitter) -> Rounds:
     """Make the words, before any warp of the block chooses."""
     words = e.addrspacecast(shared(e.module, "rounds", 3), PTR)
     with e.goto_entry_block():
@@ -260,7 +260,7 @@ def begin_rounds(e: Emitter, thread: Thread) -> Rounds:
     for word in range(3):
         e.store_at(ir.Constant(I64, -1), words, 8 * word)
     e.module.warp.meet(e)
-    lane = e.trunc(thread.lane, I32)
+    lane = e.trunc(lane_number(e), I32)
     return Rounds(words, at, e.icmp_unsigned("==", lane, _least(e, lane)))
 
 

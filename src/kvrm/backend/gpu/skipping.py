@@ -12,10 +12,9 @@ import numpy.typing as npt
 from kvrm.backend.gpu.device_abi import SCRATCH, Module
 from kvrm.engine.interpreter.skipping import Skipping
 from kvrm.machine import state as layout
+from kvrm.staging.emitter import Value
 
 if TYPE_CHECKING:
-    from llvmlite import ir
-
     from kvrm.backend.gpu.code import Code
     from kvrm.backend.protocols import Driver
 
@@ -28,7 +27,7 @@ MOST = 256
 class DeviceSkipping(Skipping, Protocol):
     """Has loops skipped in the code of an engine."""
 
-    def emit(self, module: Module) -> ir.Function:
+    def emit(self, module: Module) -> Value:
         """The kernel's function that skips iterations."""
 
 

@@ -23,7 +23,6 @@ import struct
 import threading
 from array import array
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -230,6 +229,8 @@ def _build_runtime() -> tuple[Segment, Object]:
 
 def _build(variants: Sequence[Variant], observed: str) -> list[tuple[Segment, Object]]:
     """Segments for the given variants, LLVM working on all cores."""
+    from concurrent.futures import ThreadPoolExecutor
+
     batches = [variants[i : i + BATCH] for i in range(0, len(variants), BATCH)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [pool.submit(_compile, *_stage(batch, observed)) for batch in batches]
@@ -276,7 +277,7 @@ def _stage(variants: Sequence[Variant], observed: str) -> tuple[str, Sequence[Va
     table.global_constant = True
     if "ptx" in native.dumps():
         from kvrm.backend.gpu.kernel import stage
-        from kvrm.backend.gpu.ptx import compile_ptx
+        from kvrm.staging.ptx import compile_ptx
 
         native.dump("ptx", compile_ptx(stage(variants).device, "sm_80"))
     return name, variants, rows, str(module)

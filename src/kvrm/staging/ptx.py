@@ -7,8 +7,9 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from kvrm.backend.gpu.kernel import TRIPLE
-
+TRIPLE = "nvptx64-nvidia-cuda"
+LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+"""Said in the text too: what is parsed without it has other alignments."""
 _WIDTHS = {"half": 16, "float": 32, "double": 64}
 _TYPE = r"(?:<\d+ x (?:half|float|double)>|half|float|double)"
 _FLAGS = r"(?:(?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast) )*"
