@@ -52,14 +52,22 @@ def store_range(space: Space, address: int, size: int, source: int) -> int:
 
 
 def read(space: Space, address: int, size: int, to: int) -> int:
-    """Copy from the guest; not 0 if that was refused."""
-    if reached(space, address, size, R_BIT) < size:
+    """Copy one or more bytes from the guest; not 0 if that was refused."""
+    entry = reach(space, address, R_BIT)
+    head = min(room(address), size)
+    rest = size - head
+    if entry == 0 or reached(space, address + head, rest, R_BIT) < rest:
         return 1
-    return load_range(space, address, size, R_BIT, to)
+    space.copy(to, 0, space.page(entry), within(address), head)
+    return load_range(space, address + head, rest, R_BIT, to + head)
 
 
 def write(space: Space, address: int, size: int, source: int) -> int:
-    """Copy to the guest, all or nothing; not 0 if that was refused."""
-    if reached(space, address, size, W_BIT) < size:
+    """Copy one or more bytes to the guest, all or nothing; not 0 if that was refused."""
+    entry = reach(space, address, W_BIT)
+    head = min(room(address), size)
+    rest = size - head
+    if entry == 0 or reached(space, address + head, rest, W_BIT) < rest:
         return 1
-    return store_range(space, address, size, source)
+    space.copy(space.page(entry), within(address), source, 0, head)
+    return store_range(space, address + head, rest, source + head)
