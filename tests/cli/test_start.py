@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 NOT_IMPORTED = (
+    "concurrent.futures",
     "numpy",
     "rich",
     "kvrm.backend",
+    "kvrm.engine.reference",
+    "kvrm.engine.translator.background",
+    "kvrm.engine.translator.region",
     "kvrm.isa.a64",
+    "kvrm.isa.definition",
+    "kvrm.linux.calls.xattr",
+    "kvrm.linux.resident.calls",
     "kvrm.machine.lanes",
     "kvrm.neural",
     "kvrm.observe.profile",

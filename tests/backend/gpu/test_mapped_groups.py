@@ -235,8 +235,11 @@ def random_ops(rng: random.Random) -> list[Op | bytes]:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_random_calls(calls: Path, seed: int, away: Away) -> None:
-    """Groups of lanes that do the same up to some point; in the last, each does something else."""
+def test_random_calls(calls: Path, seed: int, place: str, away: Away) -> None:
+    """Groups of lanes that do the same up to some point; in the last, each does something else.
+
+    How many leave is only known on the host: on a GPU two that are at the same time may both be refused.
+    """
     rng = random.Random(seed)
     texts: list[list[Op | bytes]] = []
     for _ in range(3):
@@ -244,4 +247,5 @@ def test_random_calls(calls: Path, seed: int, away: Away) -> None:
         texts += [common[: rng.choice([len(common), rng.randrange(len(OPEN), 100)])] for _ in range(32)]
     texts += [random_ops(rng) for _ in range(32)]
     lanes(calls, *texts, budgets=(*[50] * 100, None))
-    assert {name for _, name in away} and len({lane for lane, _ in away}) < len(texts) * 3 // 4
+    assert {name for _, name in away}
+    assert place == "gpu" or len({lane for lane, _ in away}) < len(texts) * 3 // 4

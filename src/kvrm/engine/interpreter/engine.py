@@ -6,6 +6,7 @@ import ctypes
 from array import array
 from collections.abc import Set
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from kvrm.engine.interpreter.library import library
 from kvrm.engine.interpreter.simple_exits import OUT_OF_BUDGET, SIMPLE, SYSTEM_CALL
 from kvrm.engine.interpreter.slot_pool import SlotPool
 from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
-from kvrm.engine.reference import Reference
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
 from kvrm.machine import state as layout
@@ -26,6 +26,7 @@ from kvrm.observe.observer import Watched
 if TYPE_CHECKING:
     from kvrm.engine.interpreter.dispatch import Dispatch, Policy
     from kvrm.engine.interpreter.skipping import Skipping
+    from kvrm.engine.reference import Reference
     from kvrm.observe.observer import RunObserver, StagedObserver
 
 SLICE = 10_000_000
@@ -36,17 +37,8 @@ SHORT_SLICE = 5_000_000
 REASONS = {int(reason): reason for reason in Reason}
 _SVC = int(Reason.SVC)
 _REASON, _IP, _PC, _ADDRESS, _REMAINING, _HORIZON, _CODE_TABLE, _REGION = (
-    offset >> 3
-    for offset in (
-        layout.REASON,
-        layout.IP,
-        layout.PC,
-        layout.ADDRESS,
-        layout.REMAINING,
-        layout.HORIZON,
-        layout.CODE_TABLE,
-        layout.REGION,
-    )
+    int(getattr(layout, name)) >> 3
+    for name in ("REASON", "IP", "PC", "ADDRESS", "REMAINING", "HORIZON", "CODE_TABLE", "REGION")
 )
 """Indices of the state's words that every entry or exit uses."""
 
@@ -85,7 +77,6 @@ class Interpreter:
         self.trace: list[int] | None = None
         self._ran, self._ran_seconds = 0, 0.0
         self._library = library(observer.stage if observer else "")
-        self._reference = Reference(state, memory, features)
         self._dispatch: Dispatch | None = None
         self._skipping: Skipping | None = None
         self._code = PageTable()
@@ -119,6 +110,13 @@ class Interpreter:
             for region in self._memory.regions()
             if region.prot & Prot.X
         ]
+
+    @cached_property
+    def _reference(self) -> Reference:
+        """Steps what has no handler; few programs need it."""
+        from kvrm.engine.reference import Reference
+
+        return Reference(self._state, self._memory, self._features)
 
     @property
     def retired(self) -> int:

@@ -23,7 +23,6 @@ import struct
 import threading
 from array import array
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -230,6 +229,8 @@ def _build_runtime() -> tuple[Segment, Object]:
 
 def _build(variants: Sequence[Variant], observed: str) -> list[tuple[Segment, Object]]:
     """Segments for the given variants, LLVM working on all cores."""
+    from concurrent.futures import ThreadPoolExecutor
+
     batches = [variants[i : i + BATCH] for i in range(0, len(variants), BATCH)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [pool.submit(_compile, *_stage(batch, observed)) for batch in batches]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kvrm.engine.translator.region import Region
 from kvrm.staging import native, objects
 from kvrm.staging.objects import Object
+
+if TYPE_CHECKING:
+    from kvrm.engine.translator.region import Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from typing import Any
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC, Reason
-from kvrm.engine.translator.background import Job
 from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.store import store
 from kvrm.isa.features import CORTEX_A76
@@ -194,6 +193,8 @@ class Translator(Interpreter):
 
     def _ask(self) -> None:
         """Ask for regions for what of the trace is interpreted."""
+        from kvrm.engine.translator.background import Job
+
         code: dict[int, bytes] = {}
         for page in {pc >> 12 for pc in self._trace}:
             with contextlib.suppress(GuestFault):

@@ -12,12 +12,15 @@ import functools
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvrm import cache
-from kvrm.engine.translator.background import Background
 from kvrm.engine.translator.compile import Compiled, compile_region
-from kvrm.engine.translator.region import Region
 from kvrm.staging import native
+
+if TYPE_CHECKING:
+    from kvrm.engine.translator.background import Background
+    from kvrm.engine.translator.region import Region
 
 LARGEST_CACHE = 512 << 20
 """Bytes that are kept on disk, with what killed processes leave; what was written longest ago goes first."""
@@ -31,9 +34,15 @@ class Store:
         self._lock = threading.Lock()
         self._loader = native.Loader()
         self._addresses: dict[str, int] = {}
-        self.background = Background()
         self._use_disk = not native.dumps()
         self.compiled = self.from_disk = 0
+
+    @functools.cached_property
+    def background(self) -> Background:
+        """What plans and compiles; imported when first asked for, as few starts last until then."""
+        from kvrm.engine.translator.background import Background
+
+        return Background()
 
     def address(self, region: Compiled) -> int:
         """Host address of a region's function."""
