@@ -14,7 +14,7 @@ from ctypes import addressof, c_uint64, memmove
 from kvrm.backend.cpu.compiled_loop import address_of
 from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.table import Field, Table
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.lane.stops import Reason
 from kvrm.linux.lent import ANSWERED
 from kvrm.linux.resident.dispatch import STAGED
 from kvrm.linux.resident.lane_view import EVERYTHING, U32, Lane

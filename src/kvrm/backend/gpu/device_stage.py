@@ -5,23 +5,16 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.backend.gpu import access
-from kvrm.backend.gpu.device_abi import (
-    NO_ANSWER,
-    NO_PAGE,
-    PLAIN_ID,
-    DeviceFunction,
-    Own,
-    Param,
-    lane_number,
-)
+from kvrm.backend.gpu.device_abi import PLAIN_ID, DeviceFunction, Own, Param, lane_number
 from kvrm.backend.gpu.group_memory import parameter, pool_is_used_up, words_of
 from kvrm.backend.gpu.linux import OPERATIONS, Here
 from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.handler_target import operand_width
-from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT, Reason
+from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT
 from kvrm.engine.interpreter.stage import HandlerStage
 from kvrm.engine.nodes import StaticNode
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.layout import ASKED, DONE, EXIT
 from kvrm.machine import state as layout
@@ -120,10 +113,10 @@ class DeviceTarget:
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
             f.leave(Reason.EXIT, None, left, PC=stage.value(stage.pc + 4))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
-            f.leave(NO_ANSWER, f.ip, f.budget)
+            f.leave(Reason.NO_ANSWER, f.ip, f.budget)
         used_up = call(e, pool_is_used_up, f.parameters())
         with e.if_then(e.trunc(used_up, I1)):
-            f.leave(NO_PAGE, f.ip, f.budget)
+            f.leave(Reason.NO_PAGE, f.ip, f.budget)
 
     def _lane(self, retired: ir.Value) -> ir.Value:
         """The words that system calls know the lane by (`Here`)."""

@@ -10,7 +10,6 @@ from llvmlite import ir
 
 from kvrm.backend.gpu import transfer
 from kvrm.backend.gpu.device_abi import (
-    AGAIN,
     GROUP,
     LOCAL_POINTER,
     OWN_WORDS,
@@ -38,11 +37,12 @@ from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
-from kvrm.engine.interpreter.slots import SLOT, Reason
+from kvrm.engine.interpreter.slots import SLOT
 from kvrm.engine.interpreter.stage import Form, HandlerStage
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
+from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.staging.device import begin_kernel, call, thread_number
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
@@ -231,7 +231,7 @@ def _start(e: Emitter, t: Thread, state: ir.Value, variables: ir.Value, grant: i
     """Set the variables of a lane from its state; whether it runs."""
     reason = e.load_at(state, layout.REASON, I64)
     fresh, used_up, again = (
-        e.icmp_unsigned("==", reason, ir.Constant(I64, r)) for r in (0, Reason.BUDGET, AGAIN)
+        e.icmp_unsigned("==", reason, ir.Constant(I64, r)) for r in (0, Reason.BUDGET, Reason.AGAIN)
     )
     granted = e.and_(e.or_(fresh, used_up), e.icmp_unsigned("!=", grant, ir.Constant(I64, 0)))
     runs = e.and_(t.exists, e.or_(granted, again))

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter import state_space
 from kvrm.engine.interpreter.abi import HandlerFunction, unlikely
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
 from kvrm.staging.emitter import I32, I64, PTR, Emitter

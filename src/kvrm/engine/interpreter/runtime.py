@@ -19,9 +19,9 @@ from kvrm.engine.interpreter.slots import (
     PLAIN_PER_PC,
     SLOT,
     SLOT_PER_PC,
-    Reason,
 )
 from kvrm.isa.definition import BUCKET_SHIFT
+from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.memory import PAGE
 from kvrm.staging import native

@@ -12,20 +12,14 @@ from llvmlite import ir
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.handler_target import HandlerTarget, operand_width
-from kvrm.engine.interpreter.slots import OPERANDS, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import OPERANDS, SLOT, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition
+from kvrm.lane.stops import Reason
 from kvrm.machine import state as layout
 from kvrm.staging.emitter import I8, I64, Emitter, constant, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
-
-EVENTS = {
-    Event.SVC: Reason.SVC,
-    Event.BRK: Reason.BRK,
-    Event.UNDEFINED: Reason.UNDEFINED,
-    Event.CODE_WRITE: Reason.CODE_WRITE,
-}
 
 
 class Form(Enum):
@@ -141,7 +135,7 @@ class HandlerStage(Context):
             retires = event in (Event.SVC, Event.CODE_WRITE)
             left = f.e.sub(f.budget, ir.Constant(I64, int(retires)))
             pc = self.value(self.pc + 4 * retires)
-            f.leave(EVENTS[event], None, left, ADDRESS=self.value(value), PC=pc)
+            f.leave(Reason[event.name], None, left, ADDRESS=self.value(value), PC=pc)
         elif self._next is None:
             f.advance(following)
         else:
