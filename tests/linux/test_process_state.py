@@ -125,8 +125,8 @@ def test_lanes_do_not_share_it(name: str, tmp_path: Path) -> None:
 
 NOT_SAVED = (
     {"files", "random", "stdout", "stderr", "streams", "features"},
-    {"kernel", "task", "memory", "pid", "program", "cwd", "descriptors", "mapped", "_trace_from"},
-    {"state", "tid", "ahead"},
+    {"kernel", "task", "memory", "pid", "program", "cwd", "descriptors", "mapped", "_trace_from", "lent"},
+    {"state", "tid"},
 )
 """What a snapshot has in a form of its own, or what is the machine's and never changes."""
 

@@ -49,7 +49,7 @@ class LaneMemory(Memory):
     """
 
     def _own(self, index: int, region: Region) -> int:
-        first = index not in self._changed
+        first = index not in self._physical.changed
         entry = super()._own(index, region)
         if first and region.prot & Prot.X:
             self._notify([(index * PAGE, (index + 1) * PAGE)])
