@@ -26,7 +26,7 @@ from kvrm.backend.gpu.device_abi import (
     pointer,
     shared_words,
 )
-from kvrm.backend.gpu.device_stage import DeviceStage
+from kvrm.backend.gpu.device_stage import DeviceTarget
 from kvrm.backend.gpu.group_memory import table_of, words_of
 from kvrm.backend.gpu.inline import make_classifier
 from kvrm.backend.gpu.region import DeviceRegion
@@ -38,7 +38,7 @@ from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT
-from kvrm.engine.interpreter.stage import Form
+from kvrm.engine.interpreter.stage import Form, HandlerStage
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
@@ -158,8 +158,8 @@ def _handler(
     number: int,
     form: Form = Form.ALL,
     prefetches: bool = False,
-) -> DeviceStage:
-    made = DeviceStage(module, name, number, form, prefetches)
+) -> HandlerStage:
+    made = HandlerStage(module, name, DeviceTarget(number, prefetches), form)
     made.build(d, statics)
     return made
 
