@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class State(Protocol):
-    """The registers that a system call reads and writes (`kvrm.machine.state.State` has them)."""
+    """The registers that a system call reads and writes (`kvrm.lane.state.State` has them)."""
 
     @property
     def words(self) -> Any:

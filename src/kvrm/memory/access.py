@@ -35,7 +35,7 @@ def load_range(space: Space, address: int, size: int, kind: int, to: int) -> int
     while done < size:
         offset = within(address + done)
         here = min(PAGE - offset, size - done)
-        space.copy(to, done, space.page(reach(space, address + done, kind)), offset, here)
+        space.take(reach(space, address + done, kind), offset, to + done, here)
         done += here
     return 0
 
@@ -46,7 +46,7 @@ def store_range(space: Space, address: int, size: int, source: int) -> int:
     while done < size:
         offset = within(address + done)
         here = min(PAGE - offset, size - done)
-        space.copy(space.page(reach(space, address + done, W_BIT)), offset, source, done, here)
+        space.give(reach(space, address + done, W_BIT), offset, source + done, here)
         done += here
     return 0
 
@@ -58,7 +58,7 @@ def read(space: Space, address: int, size: int, to: int) -> int:
     rest = size - head
     if entry == 0 or reached(space, address + head, rest, R_BIT) < rest:
         return 1
-    space.copy(to, 0, space.page(entry), within(address), head)
+    space.take(entry, within(address), to, head)
     return load_range(space, address + head, rest, R_BIT, to + head)
 
 
@@ -69,5 +69,5 @@ def write(space: Space, address: int, size: int, source: int) -> int:
     rest = size - head
     if entry == 0 or reached(space, address + head, rest, W_BIT) < rest:
         return 1
-    space.copy(space.page(entry), within(address), source, 0, head)
+    space.give(entry, within(address), source, head)
     return store_range(space, address + head, rest, source + head)

@@ -118,14 +118,17 @@ class Memory(AddressSpace):
         self._require(address, 1, AccessKind.WRITE, anyhow=True)
         return self._own(*self._locate(address))
 
-    def page(self, entry: int) -> int:
-        """Its host address."""
-        return entry & -PAGE
-
-    def copy(self, to: int, at: int, of: int, start: int, size: int) -> int:
-        """Between addresses of the host."""
-        HOST[to + at : to + at + size] = HOST[of + start : of + start + size]
+    def take(self, entry: int, offset: int, to: int, size: int) -> int:
+        """To an address of the host."""
+        start = (entry & -PAGE) + offset
+        HOST[to : to + size] = HOST[start : start + size]
         return to
+
+    def give(self, entry: int, offset: int, source: int, size: int) -> int:
+        """From an address of the host."""
+        start = (entry & -PAGE) + offset
+        HOST[start : start + size] = HOST[source : source + size]
+        return source
 
     def left(self) -> int:
         """How many private pages the limit allows still."""

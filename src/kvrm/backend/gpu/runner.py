@@ -27,11 +27,12 @@ from kvrm.backend.gpu.leaving import Leaver, batches
 from kvrm.backend.gpu.slices import Slices
 from kvrm.backend.protocols import Driver
 from kvrm.errors import UsageError
+from kvrm.lane import words as layout
 from kvrm.lane.stops import STOPS, Reason, Stop
-from kvrm.machine import state as layout
+from kvrm.lane.words import REGISTERS, words_of
 from kvrm.machine.engines import SKIPPING, named
 from kvrm.machine.lanes import Lanes, Work
-from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
+from kvrm.machine.lanes_inputs import STREAMS, Words
 from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
 from kvrm.machine.machine import Machine
@@ -273,9 +274,9 @@ class CudaLanes(Lanes):
         lanes = self._device
         for name, kept in out.registers.items():
             if words_of(name) == 1:
-                found = lanes.get(offset_of(name), _room(kept, here is None))
+                found = lanes.get(REGISTERS[name], _room(kept, here is None))
             else:
-                found = np.stack([lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))], axis=1)
+                found = np.stack([lanes.get(REGISTERS[name] + 8 * i) for i in range(words_of(name))], axis=1)
             out.registers[name] = merged(here, found, kept)
         for span, rows in out.memory.items():
             out.memory[span] = merged(here, lanes.memory(*span, _room(rows, here is None)), rows)
