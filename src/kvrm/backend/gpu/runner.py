@@ -350,7 +350,7 @@ def _stops_by_reason(unfinished: Stop, program: bool) -> Bytes:
 
 
 def _looked_up(codes: Bytes, reasons: Bytes) -> Bytes:
-    """The code for each lane's reason. All lanes often stop alike: looking at each takes a hundred times as long."""
+    """The code for each lane's reason: all lanes often stop alike, and looking each up takes long then."""
     first = reasons[0]
     return np.full(len(reasons), codes[first]) if (reasons == first).all() else codes[reasons]
 
