@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvrm.errors import HostError, KvrmError, OutOfMemory, OutOfRange, ProgramError, UsageError
+from kvrm.lane.stops import STOPS, Stop
 from kvrm.machine.machine import Machine
-from kvrm.machine.result import STOPS, Fault, Progress, Result, Stop
+from kvrm.machine.result import Fault, Progress, Result
 from kvrm.memory import Memory, Prot
 from kvrm.streams import CLOSED
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kvrm.lane.state import State
 from kvrm.linux.lane import LaneProcess
 from kvrm.memory import Memory
-from linux_tools import BUFFER, Guest, Registers
+from linux_tools import BUFFER, Guest
 
 Read = Callable[[Guest], object]
 
@@ -107,7 +108,7 @@ class Lane(Guest):
     """A lane that begins as another guest is."""
 
     def __init__(self, origin: Guest) -> None:
-        self.memory, self.state, self.retired = Memory(), Registers(), 0
+        self.memory, self.state, self.retired = Memory(), State(), 0
         self.memory.restore(origin.memory.snapshot())
         snapshot = origin.process.snapshot()
         self.process = LaneProcess(origin.process, self.memory, self.state, snapshot)  # type: ignore[assignment]
@@ -125,8 +126,8 @@ def test_lanes_do_not_share_it(name: str, tmp_path: Path) -> None:
 
 NOT_SAVED = (
     {"files", "random", "stdout", "stderr", "streams", "features"},
-    {"kernel", "task", "memory", "pid", "program", "cwd", "descriptors", "mapped", "_trace_from"},
-    {"state", "tid", "ahead"},
+    {"kernel", "task", "memory", "pid", "program", "cwd", "descriptors", "mapped", "_trace_from", "lent"},
+    {"state", "tid"},
 )
 """What a snapshot has in a form of its own, or what is the machine's and never changes."""
 

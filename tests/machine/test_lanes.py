@@ -11,8 +11,8 @@ import pytest
 
 import kvrm
 from kvrm import Stop
-from kvrm.engine.exits import ExitKind
 from kvrm.engine.interpreter.library import library
+from kvrm.lane.stops import Reason
 from kvrm.machine.lanes_results import LaneResults
 from lane_tools import (
     CODE,
@@ -145,7 +145,7 @@ def test_a_handler_that_another_thread_has_added_is_no_undefined_instruction() -
     library().version += 1
     assert engine._new_handler(0x91000400) is None, "the tables are old: look again"
     engine.ready()
-    assert engine._new_handler(0).kind is ExitKind.UNDEFINED
+    assert engine._new_handler(0).kind is Reason.UNDEFINED
 
 
 class TestRuns:

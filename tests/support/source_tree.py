@@ -82,10 +82,10 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 def foreign_underscores(tree: ast.Module) -> set[str]:
     """What a module uses under an underscored name that it does not define: attributes of others, imports.
 
-    What a class has from its own bases (`self`, `cls`, `super()`) is its own. `_replace` of a named tuple is
-    Python's.
+    What a class has from its own bases (`self`, `cls`, `super()`) is its own. `_replace` of a named tuple and
+    `_value_` of an enum's member are Python's.
     """
-    own = {"_replace"}
+    own = {"_replace", "_value_"}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             own.add(node.name)

@@ -21,8 +21,8 @@ from kvrm.binary.cases import CASES, COMPARE, Case, cases
 from kvrm.binary.labels import LABELS
 from kvrm.binary.models import MODELS, Returns
 from kvrm.isa.context import System
+from kvrm.lane.stops import STOPS
 from kvrm.machine.lanes_results import LaneResults
-from kvrm.machine.result import STOPS
 from kvrm.memory import PAGE, Prot
 
 BUDGET = 200_000

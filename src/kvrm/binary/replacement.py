@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from kvrm.binary.alone import RememberingChecker, candidates_in
 from kvrm.binary.naming import name_functions
-from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.exits import Exit
 from kvrm.errors import UsageError
-from kvrm.machine.state import State
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import GuestFault, Memory, OutOfMemory
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Replacements:
 
     def takes(self, lane: Lane, left: Exit) -> bool:
         """Whether an exit was at a replaced function and no breakpoint; its call is answered if it can be."""
-        if left.kind is not ExitKind.BREAKPOINT or lane.state.pc in lane.breakpoints:
+        if left.kind is not Reason.BREAKPOINT or lane.state.pc in lane.breakpoints:
             return False
         self.answer(lane.state, lane.memory)
         return True

@@ -6,23 +6,18 @@ import time
 from collections.abc import Callable, Set
 from functools import cached_property
 
-from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.exits import Exit
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Decoded
 from kvrm.isa.features import CORTEX_A76, allocates
 from kvrm.isa.probe import effects_of
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import AccessKind, GuestFault, Memory, SPAlignmentFault, untagged
 from kvrm.observe.account import Account
 from kvrm.values import Bits, Lift, bits
 
-EXITS = {
-    Event.SVC: ExitKind.SVC,
-    Event.BRK: ExitKind.BRK,
-    Event.UNDEFINED: ExitKind.UNDEFINED,
-    Event.CODE_WRITE: ExitKind.CODE_WRITE,
-}
 MASK = (1 << 64) - 1
 
 
@@ -53,12 +48,12 @@ class Reference(Context):
             word = self._fetch()
             d = decode(word)
             if d is None or not allocates(self._features, d.definition.feature):
-                return Exit(ExitKind.UNDEFINED)
+                return Exit(Reason.UNDEFINED)
             self._next = s.pc + 4 & MASK
             left = self._run(d)
         except GuestFault as fault:
-            return Exit(ExitKind.FAULT, fault=fault)
-        if left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE):
+            return Exit(Reason.FAULT, fault=fault)
+        if left is None or left.kind in (Reason.SVC, Reason.CODE_WRITE):
             s.pc = self._next
         return left
 
@@ -177,7 +172,7 @@ class Reference(Context):
 
     def event(self, event: Event, value: Lift = 0) -> None:
         """Ends the step."""
-        self._event = Exit(EXITS[event], int(value))
+        self._event = Exit(Reason[event.name], int(value))
 
 
 class ReferenceEngine:
@@ -198,20 +193,20 @@ class ReferenceEngine:
         end = self.retired + budget
         while self.retired < end:
             if self._state.pc in breakpoints and not first:
-                return Exit(ExitKind.BREAKPOINT)
+                return Exit(Reason.BREAKPOINT)
             first = False
             self._state.set(layout.HORIZON, self.retired)
             self._state.set(layout.REMAINING, 0)
             pc, began = self._state.pc, time.perf_counter()
             left = self._reference.step()
-            retires = left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE)
+            retires = left is None or left.kind in (Reason.SVC, Reason.CODE_WRITE)
             self.retired += retires
             self.account.stepped(pc, retires, time.perf_counter() - began, 0)
-            if left is not None and left.kind is not ExitKind.CODE_WRITE:
+            if left is not None and left.kind is not Reason.CODE_WRITE:
                 return left
             if left is not None:
                 self.code_written(left.value)
-        return Exit(ExitKind.BUDGET)
+        return Exit(Reason.BUDGET)
 
     def poll(self) -> None:
         """Nothing goes on in the background."""

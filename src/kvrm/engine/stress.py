@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Set
 
-from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.reference import ReferenceEngine
 from kvrm.engine.translator.forced import ForcedTranslator
 from kvrm.isa.features import CORTEX_A76
-from kvrm.machine.state import State
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import Memory, untagged
 from kvrm.observe.account import Account
 
@@ -64,7 +65,7 @@ class Stress:
         end, first = self.retired + budget, True
         while self.retired < end:
             if not first and self._state.pc in breakpoints:
-                return Exit(ExitKind.BREAKPOINT)
+                return Exit(Reason.BREAKPOINT)
             first = False
             engine = self._random.choice(self._engines)
             engine.retired = self.retired
@@ -74,9 +75,9 @@ class Stress:
                 )
             finally:
                 self.retired = engine.retired
-            if left.kind is not ExitKind.BUDGET:
+            if left.kind is not Reason.BUDGET:
                 return left
-        return Exit(ExitKind.BUDGET)
+        return Exit(Reason.BUDGET)
 
     def invalidate(self, start: int, end: int) -> None:
         """Forget code derived from these addresses."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NoReturn
+
+from kvrm.lane.stops import Stop
 
 
 @dataclass(frozen=True, slots=True)
 class Exited:
     """The program ended itself with an exit code, 0 to 255."""
 
+    stop: ClassVar = Stop.EXIT
     code: int
 
 
@@ -17,6 +20,7 @@ class Exited:
 class Killed:
     """A signal that the program sent or caused itself ended it."""
 
+    stop: ClassVar = Stop.SIGNAL
     signal: int
 
 
@@ -24,6 +28,7 @@ class Killed:
 class Stopped:
     """The program asked for something that cannot be given; `reason` is one line that says what."""
 
+    stop: ClassVar = Stop.SYSCALL
     reason: str
 
 

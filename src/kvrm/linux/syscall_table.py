@@ -25,6 +25,8 @@ _IN_REGISTER: Final = {
 class Syscall:
     """One system call. `function` names its handler, by module of `kvrm.linux.calls` and name.
 
+    Without one, it is a staged call of that name in `kvrm.linux.resident.calls`, and no more.
+
     `decode` makes the handler's arguments of a buffer that begins with the registers x0 to x5.
     """
 
@@ -38,12 +40,12 @@ class Syscall:
     @property
     def handler(self) -> Callable[..., int]:
         """What does it, imported when first asked for: a program makes few of the calls."""
-        return _named(self.function)
+        return _named(self.function) if self.function else _in_python(self.name)
 
     @property
     def resident(self) -> bool:
         """Whether it is staged, in its usual cases."""
-        from kvrm.linux.resident.calls import CALLS
+        from kvrm.linux.resident.staged import CALLS
 
         return self.name in CALLS
 
@@ -60,11 +62,23 @@ def _named(function: str) -> Callable[..., int]:
     return found
 
 
+@functools.cache
+def _in_python(name: str) -> Callable[..., int]:
+    from kvrm.linux.resident import calls
+    from kvrm.linux.resident.of_process import in_python
+
+    return in_python(getattr(calls, name))
+
+
 def _row(number: int, name: str, function: str, signature: str = "") -> Syscall:
     pairs = [argument.split(":") for argument in signature.split()]
     kinds, names = "".join(kind for _, kind in pairs), tuple(name for name, _ in pairs)
     layout = Struct("<" + "".join(_IN_REGISTER[kind] for kind in kinds))
     return Syscall(number, name, function, kinds, names, layout.unpack_from)
+
+
+def _staged(number: int, name: str, signature: str = "") -> Syscall:
+    return _row(number, name, "", signature)
 
 
 _XATTR_SET: Final = "path:s name:s value:p size:n flags:x"
@@ -157,15 +171,15 @@ _ROWS: Final = [
     _row(90, "capget", "identity.capget", "header:p data:p"),
     _row(91, "capset", "identity.capset", "header:p data:p"),
     _row(92, "personality", "process.personality", "persona:x"),
-    _row(93, "exit", "process.exit_group", "status:i"),
-    _row(94, "exit_group", "process.exit_group", "status:i"),
+    _staged(93, "exit", "status:i"),
+    _staged(94, "exit_group", "status:i"),
     _row(95, "waitid", "tracing.waitid", "kind:i number:i info:p options:x usage:p"),
-    _row(96, "set_tid_address", "prctl.set_tid_address", "pointer:p"),
+    _staged(96, "set_tid_address", "pointer:p"),
     _row(97, "unshare", "privileged.unshare", "flags:x"),
     _row(98, "futex", "futex.futex", "address:p operation:u value:u timeout:p second:p third:u"),
-    _row(99, "set_robust_list", "futex.set_robust_list", "head:p length:n"),
+    _staged(99, "set_robust_list", "head:p length:n"),
     _row(100, "get_robust_list", "futex.get_robust_list", "pid:i head:p length:p"),
-    _row(101, "nanosleep", "time.nanosleep", "wanted:p remaining:p"),
+    _staged(101, "nanosleep", "wanted:p remaining:p"),
     _row(102, "getitimer", "timers.getitimer", "which:i value:p"),
     _row(103, "setitimer", "timers.setitimer", "which:i new:p old:p"),
     _row(104, "kexec_load", "privileged.not_permitted"),
@@ -177,8 +191,8 @@ _ROWS: Final = [
     _row(110, "timer_settime", "timers.timer_settime", "timer:i flags:x new:p old:p"),
     _row(111, "timer_delete", "timers.timer_delete", "timer:i"),
     _row(112, "clock_settime", "time.clock_settime", "clock:i time:p"),
-    _row(113, "clock_gettime", "time.clock_gettime", "clock:i time:p"),
-    _row(114, "clock_getres", "time.clock_getres", "clock:i resolution:p"),
+    _staged(113, "clock_gettime", "clock:i time:p"),
+    _staged(114, "clock_getres", "clock:i resolution:p"),
     _row(115, "clock_nanosleep", "time.clock_nanosleep", "clock:i flags:x wanted:p remaining:p"),
     _row(116, "syslog", "privileged.syslog", "action:i buffer:p size:i"),
     _row(117, "ptrace", "tracing.ptrace", "request:l pid:l address:p data:p"),
@@ -188,7 +202,7 @@ _ROWS: Final = [
     _row(121, "sched_getparam", "sched.sched_getparam", "pid:i parameters:p"),
     _row(122, "sched_setaffinity", "sched.sched_setaffinity", "pid:i size:u mask:p"),
     _row(123, "sched_getaffinity", "sched.sched_getaffinity", "pid:i size:u mask:p"),
-    _row(124, "sched_yield", "sched.sched_yield"),
+    _staged(124, "sched_yield"),
     _row(125, "sched_get_priority_max", "sched.sched_get_priority_max", "policy:i"),
     _row(126, "sched_get_priority_min", "sched.sched_get_priority_min", "policy:i"),
     _row(127, "sched_rr_get_interval", "sched.sched_rr_get_interval", "pid:i interval:p"),
@@ -199,7 +213,7 @@ _ROWS: Final = [
     _row(132, "sigaltstack", "signals.sigaltstack", "new:p old:p"),
     _row(133, "rt_sigsuspend", "signals.rt_sigsuspend", "mask:p size:n"),
     _row(134, "rt_sigaction", "signals.rt_sigaction", "signal:i new:p old:p size:n"),
-    _row(135, "rt_sigprocmask", "signals.rt_sigprocmask", "how:i new:p old:p size:n"),
+    _staged(135, "rt_sigprocmask", "how:i new:p old:p size:n"),
     _row(136, "rt_sigpending", "signals.rt_sigpending", "set:p size:n"),
     _row(137, "rt_sigtimedwait", "signals.rt_sigtimedwait", "mask:p info:p timeout:p size:n"),
     _row(138, "rt_sigqueueinfo", "signals.rt_sigqueueinfo", "pid:i signal:i info:p"),
@@ -223,25 +237,25 @@ _ROWS: Final = [
     _row(157, "setsid", "identity.setsid"),
     _row(158, "getgroups", "identity.getgroups", "size:i groups:p"),
     _row(159, "setgroups", "identity.setgroups", "size:i groups:p"),
-    _row(160, "uname", "process.uname", "buffer:p"),
+    _staged(160, "uname", "buffer:p"),
     _row(161, "sethostname", "privileged.not_permitted"),
     _row(162, "setdomainname", "privileged.not_permitted"),
-    _row(163, "getrlimit", "limits.getrlimit", "resource:u limit:p"),
+    _staged(163, "getrlimit", "resource:u limit:p"),
     _row(164, "setrlimit", "limits.setrlimit", "resource:u limit:p"),
     _row(165, "getrusage", "limits.getrusage", "who:i usage:p"),
     _row(166, "umask", "process.umask", "mask:o"),
     _row(167, "prctl", "prctl.prctl", "option:i first:p second:p third:p fourth:p"),
     _row(168, "getcpu", "sched.getcpu", "cpu:p node:p cache:p"),
-    _row(169, "gettimeofday", "time.gettimeofday", "time:p zone:p"),
+    _staged(169, "gettimeofday", "time:p zone:p"),
     _row(170, "settimeofday", "time.settimeofday", "time:p zone:p"),
     _row(171, "adjtimex", "time.adjtimex", "buffer:p"),
-    _row(172, "getpid", "identity.getpid"),
-    _row(173, "getppid", "identity.getppid"),
-    _row(174, "getuid", "identity.getuid"),
-    _row(175, "geteuid", "identity.getuid"),
-    _row(176, "getgid", "identity.getgid"),
-    _row(177, "getegid", "identity.getgid"),
-    _row(178, "gettid", "identity.gettid"),
+    _staged(172, "getpid"),
+    _staged(173, "getppid"),
+    _staged(174, "getuid"),
+    _staged(175, "geteuid"),
+    _staged(176, "getgid"),
+    _staged(177, "getegid"),
+    _staged(178, "gettid"),
     _row(179, "sysinfo", "process.sysinfo", "info:p"),
     _row(180, "mq_open", "mqueues.mq_open", "name:s flags:x mode:o attributes:p"),
     _row(181, "mq_unlink", "mqueues.mq_unlink", "name:s"),

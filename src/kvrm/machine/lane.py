@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kvrm.engine.exits import ExitKind
 from kvrm.errors import HostError, KvrmError
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.runner import Watch
-from kvrm.machine.state import State
 from kvrm.machine.stops import (
     BUDGET,
     CANCELLED,
@@ -47,8 +47,8 @@ class Lane:
 
         `resumed`: native code has left already, entered by another loop.
         """
-        engine, process, watch, system_call = self.engine, self.process, self.watch, ExitKind.SVC
-        replaced, budget = self.replacements, ExitKind.BUDGET
+        engine, process, watch, system_call = self.engine, self.process, self.watch, Reason.SVC
+        replaced, budget = self.replacements, Reason.BUDGET
         stops = self.breakpoints | (replaced.functions.keys() if replaced else set())
         words, account = self.state.words, engine.account
         retired = engine.retired

@@ -15,13 +15,14 @@ from kvrm.backend.cpu.compiled_loop import lane_loop
 from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED
 from kvrm.backend.cpu.worker import Worker
 from kvrm.errors import UsageError
+from kvrm.lane.stops import STOPS, Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import check_policies_of_lanes
 from kvrm.machine.lane_machine import LaneMachine
 from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
-from kvrm.machine.result import STOPS, Progress, Stop
+from kvrm.machine.result import Progress
 from kvrm.machine.runner import Plan, Runner
 from kvrm.machine.texts import Texts, is_per_lane
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.isa.features import identification
+from kvrm.lane.state import State
+from kvrm.lane.stops import Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
     ANSWERS,
@@ -27,10 +29,9 @@ from kvrm.machine.engines import (
 from kvrm.machine.lane import Lane
 from kvrm.machine.policies import make_policies
 from kvrm.machine.registers import Registers
-from kvrm.machine.result import Progress, Result, Stop
+from kvrm.machine.result import Progress, Result
 from kvrm.machine.runner import Runner, Solo
 from kvrm.machine.snapshots import MachineSnapshot, Made, require_belongs
-from kvrm.machine.state import State
 from kvrm.machine.stops import Fields, hint
 from kvrm.machine.views import MemoryView
 from kvrm.memory import Memory, untagged

@@ -3,46 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
+from kvrm.lane.stops import Stop
 from kvrm.memory import AccessKind
-
-
-class Stop(Enum):
-    """Why a run returned."""
-
-    EXIT = "exit"
-    """The program ended by itself; `exit_code` is its status."""
-    SIGNAL = "signal"
-    """The program ended itself by a signal (abort, kill)."""
-    FAULT = "fault"
-    """A memory access, or a fetch, that is not allowed."""
-    UNDEFINED = "undefined"
-    """An instruction that is not allocated, not defined yet, or not for user programs."""
-    BREAKPOINT = "breakpoint"
-    """`machine.breakpoints` holds the pc; its instruction has not run."""
-    BUDGET = "budget"
-    """`max_instructions` have retired."""
-    SYSCALL = "syscall"
-    """A bare machine executed SVC, or a program asked for what its Linux cannot do; pc is after the SVC."""
-    BRK = "brk"
-    """A BRK instruction; pc is at it."""
-    OUT_OF_MEMORY = "out of memory"
-    """The lane has as many private pages as its limit allows."""
-    CANCELLED = "cancelled"
-    """`cancel` ended the run before anything else did; another run goes on."""
-    MISPLACED = "misplaced"
-    """The dispatch policy has the instruction at pc in a class whose handlers cannot run it."""
-
-    @property
-    def code(self) -> int:
-        """The number that stands for this reason in arrays; `STOPS[code]` is the reason."""
-        return _CODES[self]
-
-
-STOPS = tuple(Stop)
-"""The stop reasons by their codes."""
-_CODES = {stop: code for code, stop in enumerate(STOPS)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from kvrm.arguments import integer
 from kvrm.arguments import seconds as checked_seconds
 from kvrm.errors import UsageError
-from kvrm.machine.result import Progress, Result, Stop
+from kvrm.lane.stops import Stop
+from kvrm.machine.result import Progress, Result
 
 T = TypeVar("T")
 UNLIMITED = 1 << 62

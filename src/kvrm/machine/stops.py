@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kvrm.engine.exits import ExitKind
-from kvrm.machine.result import Fault, Result, Stop
+from kvrm.lane.stops import Reason, Stop
+from kvrm.machine.result import Fault, Result
 from kvrm.memory import AlignmentFault, BeyondFile, SPAlignmentFault
 
 SIGILL, SIGTRAP, SIGBUS, SIGSEGV = 4, 5, 7, 11
@@ -24,21 +24,21 @@ def breakpoint_at(pc: int) -> Fields:
 
 def explain(left: Any, pc: int, word_at_pc: Callable[[], int | None]) -> Fields:
     """What an engine's exit (`kvrm.engine.exits.Exit`) other than BUDGET stands for."""
-    if left.kind is ExitKind.BREAKPOINT:
+    if left.kind is Reason.BREAKPOINT:
         return breakpoint_at(pc)
-    if left.kind is ExitKind.SVC:
-        return {"stop": Stop.SYSCALL, "message": f"svc #{left.value} before {pc:#x}"}
+    if left.kind is Reason.SVC:
+        return {"stop": left.kind.stop, "message": f"svc #{left.value} before {pc:#x}"}
     word = word_at_pc()
-    if left.kind is ExitKind.BRK:
+    if left.kind is Reason.BRK:
         message = f"brk #{left.value:#x} at {pc:#x}"
-        return {"stop": Stop.BRK, "signal": SIGTRAP, "word": word, "message": message}
-    if left.kind is ExitKind.FAULT:
+        return {"stop": left.kind.stop, "signal": SIGTRAP, "word": word, "message": message}
+    if left.kind is Reason.FAULT:
         return _explain_fault(left.fault, pc, word)
-    if left.kind is ExitKind.MISPLACED:
+    if left.kind is Reason.MISPLACED:
         return _explain_misplaced(left.value, pc, word)
     text = "" if word is None else f"{word:08x}"
     message = f"undefined instruction {text} ({assembly(word, pc)}) at pc {pc:#x}"
-    return {"stop": Stop.UNDEFINED, "signal": SIGILL, "word": word, "message": message}
+    return {"stop": left.kind.stop, "signal": SIGILL, "word": word, "message": message}
 
 
 def _explain_misplaced(chosen: int, pc: int, word: int | None) -> Fields:
@@ -75,10 +75,10 @@ def explain_end(over: Any) -> Fields:
     from kvrm.linux import Exited, Killed
 
     if isinstance(over, Exited):
-        return {"stop": Stop.EXIT, "exit_code": over.code, "message": _exit_message(over.code)}
+        return {"stop": over.stop, "exit_code": over.code, "message": _exit_message(over.code)}
     if isinstance(over, Killed):
-        return {"stop": Stop.SIGNAL, "signal": over.signal, "message": _signal_message(over.signal)}
-    return {"stop": Stop.SYSCALL, "message": over.reason}
+        return {"stop": over.stop, "signal": over.signal, "message": _signal_message(over.signal)}
+    return {"stop": over.stop, "message": over.reason}
 
 
 def _exit_message(code: int) -> str:

@@ -35,7 +35,7 @@ def load_range(space: Space, address: int, size: int, kind: int, to: int) -> int
     while done < size:
         offset = within(address + done)
         here = min(PAGE - offset, size - done)
-        space.copy(to, done, space.page(reach(space, address + done, kind)), offset, here)
+        space.take(reach(space, address + done, kind), offset, to + done, here)
         done += here
     return 0
 
@@ -46,20 +46,28 @@ def store_range(space: Space, address: int, size: int, source: int) -> int:
     while done < size:
         offset = within(address + done)
         here = min(PAGE - offset, size - done)
-        space.copy(space.page(reach(space, address + done, W_BIT)), offset, source, done, here)
+        space.give(reach(space, address + done, W_BIT), offset, source + done, here)
         done += here
     return 0
 
 
 def read(space: Space, address: int, size: int, to: int) -> int:
-    """Copy from the guest; not 0 if that was refused."""
-    if reached(space, address, size, R_BIT) < size:
+    """Copy one or more bytes from the guest; not 0 if that was refused."""
+    entry = reach(space, address, R_BIT)
+    head = min(room(address), size)
+    rest = size - head
+    if entry == 0 or reached(space, address + head, rest, R_BIT) < rest:
         return 1
-    return load_range(space, address, size, R_BIT, to)
+    space.take(entry, within(address), to, head)
+    return load_range(space, address + head, rest, R_BIT, to + head)
 
 
 def write(space: Space, address: int, size: int, source: int) -> int:
-    """Copy to the guest, all or nothing; not 0 if that was refused."""
-    if reached(space, address, size, W_BIT) < size:
+    """Copy one or more bytes to the guest, all or nothing; not 0 if that was refused."""
+    entry = reach(space, address, W_BIT)
+    head = min(room(address), size)
+    rest = size - head
+    if entry == 0 or reached(space, address + head, rest, W_BIT) < rest:
         return 1
-    return store_range(space, address, size, source)
+    space.give(entry, within(address), source, head)
+    return store_range(space, address + head, rest, source + head)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from kvrm.arguments import integer, shown
-from kvrm.errors import OutOfMemory, UsageError
+from kvrm.errors import UsageError
 from kvrm.memory.faults import AccessKind, BeyondFile, GuestFault, untagged
 from kvrm.memory.page_table import ENTRIES, VA_BITS, PageTable
-from kvrm.memory.pages import PAGE, PAGE_SHIFT, Image, Page, PagePool
+from kvrm.memory.pages import PAGE, PAGE_SHIFT, Image
+from kvrm.memory.physical import PhysicalPages
 from kvrm.memory.regions import (
     Mark,
     Prot,
@@ -48,15 +49,10 @@ class AddressSpace:
 
     def __init__(self, limit: int = 4 << 30) -> None:
         self.on_remap: Callable[[int, int], None] | None = None
-        self._limit = min(integer("the memory limit", limit, 0) >> PAGE_SHIFT, ENTRIES)
+        self._physical = PhysicalPages(min(integer("the memory limit", limit, 0) >> PAGE_SHIFT, ENTRIES))
         self._table = PageTable()
         self._entries = self._table.entries
         self._regions = RegionList()
-        self._pool = PagePool()
-        self._pages: dict[int, Page] = {}
-        # Page numbers whose page differs from that of the snapshot last taken or restored. A private page
-        # belongs to the lane alone, and may be written in place, exactly if its number is in here.
-        self._changed: set[int] = set()
         self._remapped = False
         self._base: Callable[[], Snapshot | None] = lambda: None
 
@@ -73,24 +69,22 @@ class AddressSpace:
     @property
     def limit(self) -> int:
         """The most bytes of private pages that the lane may have."""
-        return self._limit << PAGE_SHIFT
+        return self._physical.limit << PAGE_SHIFT
 
     @property
     def private_pages(self) -> int:
         """Pages that the lane has a private copy of."""
-        return len(self._pages)
+        return len(self._physical)
 
     @property
     def private_bytes(self) -> int:
         """Bytes in those pages: what counts against `limit`."""
-        return len(self._pages) * PAGE
+        return len(self._physical) * PAGE
 
     def close(self) -> None:
         """Give everything back to the host now, and not only once collected. Any later use is an error."""
         self._table.close()
-        self._pages.clear()
-        # The old pool goes with the last page of it that a snapshot holds.
-        self._pool = PagePool()
+        self._physical.close()
 
     # Regions
 
@@ -168,9 +162,8 @@ class AddressSpace:
 
     def private(self, start: int, end: int) -> list[int]:
         """The addresses of the private pages between two addresses, in ascending order."""
-        first, last = start >> PAGE_SHIFT, end >> PAGE_SHIFT
-        inside = range(first, last) if last - first < len(self._pages) else sorted(self._pages)
-        return [index << PAGE_SHIFT for index in inside if first <= index < last and index in self._pages]
+        numbers = self._physical.numbers(start >> PAGE_SHIFT, end >> PAGE_SHIFT)
+        return [index << PAGE_SHIFT for index in numbers]
 
     def filled(self, region: Region) -> int:
         """Bytes from a region's start to the end of its last page that can hold anything but zeros.
@@ -179,8 +172,9 @@ class AddressSpace:
         """
         size = region.end - region.start
         backed = region.backing.length - region.offset if region.backing else 0
-        inside = (i for i in self._pages if region.start <= i << PAGE_SHIFT < region.end)
-        private = ((max(inside, default=-1) + 1) << PAGE_SHIFT) - region.start
+        private = (
+            max(self.private(region.start, region.end), default=region.start - PAGE) + PAGE - region.start
+        )
         return min(size, max(backed, private, 0))
 
     def find_free(self, length: int, hint: int = 0, low: int = _LOWEST, high: int = _VA_END) -> int | None:
@@ -220,29 +214,12 @@ class AddressSpace:
         return reached
 
     def _drop_pages(self, first: int, last: int) -> None:
-        dropped = [page >> PAGE_SHIFT for page in self.private(first << PAGE_SHIFT, last << PAGE_SHIFT)]
-        for index in dropped:
-            del self._pages[index]
-        if self._base():
-            self._changed.update(dropped)
-        else:
-            self._changed.difference_update(dropped)
+        self._physical.drop(first, last, since_snapshot=self._base() is not None)
 
     def _own(self, index: int, region: Region) -> int:
         """Make page `index` of `region` the lane's own; fill its entry and return it."""
-        page = self._pages.get(index)
-        if page is None:
-            if len(self._pages) >= self._limit:
-                limit = self._limit * PAGE
-                raise OutOfMemory(f"the memory limit is reached; memory_limit={limit} would have to be more")
-            own = self._pool.copy_of(region.page_at(index << PAGE_SHIFT), index)
-        elif index in self._changed:
-            own = page
-        else:
-            own = self._pool.copy_of(page.address, index)
-        entry = self._entries[index] = own.address | int(region.prot)
-        self._pages[index] = own
-        self._changed.add(index)
+        page = self._physical.own(index, region.page_at(index << PAGE_SHIFT))
+        entry = self._entries[index] = page | int(region.prot)
         return entry
 
     def _locate(self, address: int) -> tuple[int, Region]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterable
 
 from kvrm.arguments import data as checked_data
 from kvrm.arguments import integer, shown, word
@@ -53,7 +52,8 @@ class Memory(AddressSpace):
         offset, length = address & OFFSET, len(data)
         if not 0 < length <= PAGE - offset:
             self._require(address, length, AccessKind.WRITE)
-            access.write(self, address, length, _address_of(data))
+            if data:
+                access.write(self, address, length, _address_of(data))
             return
         index = (address & UNTAGGED) >> PAGE_SHIFT
         entry = self._entries[index] if index < ENTRIES else 0
@@ -102,11 +102,11 @@ class Memory(AddressSpace):
             raise BeyondFile(untagged(address), AccessKind(kind))
         if kind == W_BIT:
             return self._own(index, region)
-        page = self._pages.get(index)
+        page = self._physical.find(index)
         if page is None:
             entry = region.page_at(index << PAGE_SHIFT) | prot & ~W_BIT
         else:
-            entry = page.address | (prot if index in self._changed else prot & ~W_BIT)
+            entry = page | (prot if index in self._physical.changed else prot & ~W_BIT)
         self._entries[index] = entry
         return entry
 
@@ -118,18 +118,21 @@ class Memory(AddressSpace):
         self._require(address, 1, AccessKind.WRITE, anyhow=True)
         return self._own(*self._locate(address))
 
-    def page(self, entry: int) -> int:
-        """Its host address."""
-        return entry & -PAGE
-
-    def copy(self, to: int, at: int, of: int, start: int, size: int) -> int:
-        """Between addresses of the host."""
-        HOST[to + at : to + at + size] = HOST[of + start : of + start + size]
+    def take(self, entry: int, offset: int, to: int, size: int) -> int:
+        """To an address of the host."""
+        start = (entry & -PAGE) + offset
+        HOST[to : to + size] = HOST[start : start + size]
         return to
+
+    def give(self, entry: int, offset: int, source: int, size: int) -> int:
+        """From an address of the host."""
+        start = (entry & -PAGE) + offset
+        HOST[start : start + size] = HOST[source : source + size]
+        return source
 
     def left(self) -> int:
         """How many private pages the limit allows still."""
-        return self._limit - len(self._pages)
+        return self._physical.limit - len(self._physical)
 
     # Accesses by the host
 
@@ -145,8 +148,7 @@ class Memory(AddressSpace):
             data = bytearray(length)
             for piece, done, size in pieces(address, length):
                 index, region = self._locate(piece)
-                page = self._pages.get(index)
-                host = page.address if page else region.page_at(index << PAGE_SHIFT)
+                host = self._physical.find(index) or region.page_at(index << PAGE_SHIFT)
                 if host != ZERO_PAGE:
                     host += piece & OFFSET
                     data[done : done + size] = HOST[host : host + size]
@@ -183,11 +185,10 @@ class Memory(AddressSpace):
     def snapshot(self) -> Snapshot:
         """Freeze the present contents and regions. Private pages are shared with the lane from now on."""
         entries = self._entries
-        for index in self._changed:
+        for index in self._physical.changed:
             entries[index] &= ~W_BIT
-        self._changed.clear()
         self._remapped = False
-        snapshot = Snapshot(self._pages.copy(), RegionList(self.regions()))
+        snapshot = Snapshot(self._physical.freeze(), RegionList(self.regions()))
         self._base = weakref.ref(snapshot)
         return snapshot
 
@@ -199,24 +200,17 @@ class Memory(AddressSpace):
         snapshot or has more private pages than the limit allows.
         """
         self.require_fits(snapshot)
-        if self._base() is snapshot:
-            stale: Iterable[int] = self._changed
-        else:
-            stale = {index for index, _ in self._pages.items() ^ snapshot.pages.items()}
+        physical = self._physical
+        stale = set(physical.changed) if self._base() is snapshot else physical.differences(snapshot.pages)
         remapped = differences(self._regions, snapshot.regions)
         self._regions = RegionList(list(snapshot.regions))
         for start, end in remapped:
             self._table.clear(start >> PAGE_SHIFT, end >> PAGE_SHIFT)
         for index in stale:
             self._entries[index] = 0
-            page = snapshot.pages.get(index)
-            if page is None:
-                self._pages.pop(index, None)
-            else:
-                self._pages[index] = page
+        physical.revert(snapshot.pages, stale)
         if self.on_remap:
             remapped += [(index << PAGE_SHIFT, (index + 1) << PAGE_SHIFT) for index in stale]
-        self._changed.clear()
         self._remapped = False
         self._base = weakref.ref(snapshot)
         self._notify(remapped)
@@ -236,17 +230,19 @@ class Memory(AddressSpace):
         base = self._base()
         assert base is not None and not self._remapped
         found = []
-        for index in self._changed:
+        for index in self._physical.changed:
             page, (_, region) = base.pages.get(index), self._locate(index << PAGE_SHIFT)
             pristine = page.address if page else region.page_at(index << PAGE_SHIFT)
-            found.append((index, self._pages[index].address, pristine))
+            mine = self._physical.find(index)
+            assert mine is not None
+            found.append((index, mine, pristine))
         return found
 
     def require_fits(self, snapshot: Snapshot) -> None:
         """Raise UsageError unless `restore` can go back to this."""
         if not isinstance(snapshot, Snapshot):
             raise UsageError(f"{shown(snapshot)} is not a snapshot of memory")
-        if len(snapshot.pages) > self._limit:
+        if len(snapshot.pages) > self._physical.limit:
             private, limit = len(snapshot.pages) * PAGE, self.limit
             raise UsageError(f"the snapshot has {private} private bytes, and the memory limit is {limit}")
 
@@ -259,8 +255,7 @@ class Memory(AddressSpace):
         """Back to that snapshot, with what differs from it put aside. Give it back at most once."""
         base = self._base()
         assert base is not None
-        pages = {index: self._pages.get(index) for index in self._changed}
-        changes = Changes(pages, RegionList(self.regions()) if self._remapped else None)
+        changes = Changes(self._physical.changes(), RegionList(self.regions()) if self._remapped else None)
         self.restore(base)
         return changes
 
@@ -273,13 +268,9 @@ class Memory(AddressSpace):
             for start, end in remapped:
                 self._table.clear(start >> PAGE_SHIFT, end >> PAGE_SHIFT)
             stale += remapped
-        for index, page in changes.pages.items():
+        for index in changes.pages:
             self._entries[index] = 0
-            if page is None:
-                self._pages.pop(index, None)
-            else:
-                self._pages[index] = page
-        self._changed.update(changes.pages)
+        self._physical.redo(changes.pages)
         self._notify(stale)
 
 

@@ -8,8 +8,8 @@ each format says what stands for them (`kvrm.staging.operations`):
   read it, and native lanes on the CPU fill it by themselves (`kvrm.backend.cpu.space`).
 - group: masks and addresses for the lanes of a warp (`kvrm.backend.gpu.group_memory`).
 
-An *entry* is what the format knows of a page, and a *page* is where its bytes are: numbers that only the
-format understands, but that no entry which allows anything is 0. *Kinds* of access are bits of `Prot`.
+An *entry* is what the format knows of a page: a number that only the format understands, but that no entry
+which allows anything is 0. *Kinds* of access are bits of `Prot`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,11 @@ class Space(Protocol):
     def own(self, address: int) -> int:
         """Make a mapped page the lane's own, whatever it permits: the entry, or 0 if that is refused."""
 
-    def page(self, entry: int) -> int:
-        """The page that an entry leads to."""
+    def take(self, entry: int, offset: int, to: int, size: int) -> int:
+        """Copy bytes of a page, from an offset on, to memory of the host, or of a thread of a GPU."""
 
-    def copy(self, to: int, at: int, of: int, start: int, size: int) -> int:
-        """Copy bytes from offset `start` of page `of` to offset `at` of page `to`; both end there at most.
-
-        Addresses of the host, or of a thread's own memory on a GPU, serve as pages without end.
-        """
+    def give(self, entry: int, offset: int, source: int, size: int) -> int:
+        """Copy bytes from there to a page that is the lane's own."""
 
     def left(self) -> int:
         """How many pages of its own the lane may still get."""

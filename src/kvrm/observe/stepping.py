@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from kvrm.engine.exits import Exit, ExitKind
-from kvrm.machine.state import State
+from kvrm.engine.exits import Exit
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.observe.account import Account
 from kvrm.observe.observer import InstructionObserver
 
@@ -41,17 +42,17 @@ class Stepping:
         end, first = self.retired + budget, True
         if self.retired < self._start:
             left: Exit = self._engine.run(min(budget, self._start - self.retired), breakpoints)
-            if left.kind is not ExitKind.BUDGET:
+            if left.kind is not Reason.BUDGET:
                 return left
             first = False
         while self.retired < end:
             if self._state.pc in breakpoints and not first:
-                return Exit(ExitKind.BREAKPOINT)
+                return Exit(Reason.BREAKPOINT)
             first = False
             left = self._step()
-            if left.kind is not ExitKind.BUDGET:
+            if left.kind is not Reason.BUDGET:
                 return left
-        return Exit(ExitKind.BUDGET)
+        return Exit(Reason.BUDGET)
 
     def _step(self) -> Exit:
         self._observer.before(self.retired)

@@ -16,8 +16,8 @@ from kvrm.backend.gpu import access, group_memory
 from kvrm.backend.gpu.device_abi import CHUNKS, GROUP, LOCAL_POINTER, PAGES_LEFT, Module, Own, Param
 from kvrm.backend.gpu.group_memory import CHUNK, CODE, PRIVATE, READY, SLAB_BYTES
 from kvrm.backend.gpu.image import ENTRY
+from kvrm.lane import words as layout
 from kvrm.linux.resident.layout import FILE
-from kvrm.machine import state as layout
 from kvrm.memory import PAGE, VA_BITS
 from kvrm.staging import native
 from kvrm.staging.device import DEVICE, begin_kernel

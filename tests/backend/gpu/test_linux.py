@@ -14,7 +14,7 @@ from cuda_tools import ANONYMOUS, PAGE, READ, WRITE, Away, Op, mapping, result, 
 from kvrm import Stop
 from kvrm.backend.gpu import device_process, kernel
 from kvrm.linux.resident import start
-from kvrm.linux.resident.calls import CALLS
+from kvrm.linux.resident.staged import CALLS
 from kvrm.linux.syscall_table import TABLE
 from kvrm.staging.ptx import compile_ptx
 from ptx_tools import assemble
@@ -109,6 +109,7 @@ SIMPLE: dict[str, list[Op]] = {
         *(("clock_gettime", clock, scratch(16 * clock)) for clock in range(13)),
         ("clock_getres", 1, scratch(300)),
         ("clock_getres", 10, scratch(300)),
+        *(("clock_gettime", number, scratch(480)) for number in (-1, -2, -5, -6, -8, -9, ~1000 << 3 | 2)),
         ("gettimeofday", scratch(320), scratch(340)),
         ("store", scratch(400), 2),
         ("store", scratch(409), 77),
@@ -249,7 +250,7 @@ NOT_RESIDENT: list[Op] = [
     ("getrandom", scratch(), 5000, 0),
     ("rt_sigaction", 9, scratch(), 0, 8),
     ("umask", 0o77),
-    ("clock_gettime", -6, scratch()),
+    ("clock_gettime", 1, 0),
     ("prctl", 15, scratch()),
     ("kill", 0, 15),
     ("sysinfo", scratch()),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from kvrm.backend.cpu import loop, space
 from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.table import NOT_AN_END
+from kvrm.lane.stops import Reason
 from kvrm.staging import native
 from kvrm.staging.kernel import module_text
 
@@ -45,9 +46,10 @@ def address_of(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def table_of_ends(ends: Mapping[int, int]) -> bytes:
-    """What `Field.ENDS` points to, for the reasons (`Reason`) that end a lane and their codes."""
+def table_of_ends(ends: Iterable[Reason]) -> bytes:
+    """What `Field.ENDS` points to, for the reasons that end a lane."""
     table = bytearray([NOT_AN_END] * 64)
-    for reason, code in ends.items():
-        table[reason] = code
+    for reason in ends:
+        assert reason.stop is not None
+        table[reason] = reason.stop.code
     return bytes(table)

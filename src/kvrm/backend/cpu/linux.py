@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kvrm.backend.cpu import loop, space
 from kvrm.backend.cpu.table import Field
+from kvrm.lane import words as layout
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.lane_view import Lane
-from kvrm.machine import state as layout
 from kvrm.memory import access
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array
@@ -43,9 +43,14 @@ def put(t: Array, index: int, value: int) -> int:
     return store(t[Field.WORDS] + 8 * index, value)
 
 
-def process(t: Array) -> int:
-    """The address of the words that are the same for all lanes."""
-    return t[Field.PROCESS]  # type: ignore[no-any-return]
+def fixed(t: Array, word: int) -> int:
+    """One of the words that are the same for all lanes."""
+    return load(t[Field.PROCESS] + 8 * word)
+
+
+def place(t: Array, word: int) -> int:
+    """The address of one of them."""
+    return t[Field.PROCESS] + 8 * word  # type: ignore[no-any-return]
 
 
 def part(t: Array, base: int, size: int, at: int) -> int:
@@ -56,7 +61,7 @@ def part(t: Array, base: int, size: int, at: int) -> int:
 OPERATIONS: Operations = {
     **HOST,
     loop.resident: resident,
-    **standing_for(Lane, x, put_x, end, retired, word, put, process, part),
+    **standing_for(Lane, x, put_x, end, retired, word, put, fixed, place, part),
     **space.OPERATIONS,
     Lane.read: access.read,
     Lane.write: access.write,

@@ -98,14 +98,14 @@ def own(t: Array, address: int) -> int:
     return note(t, index, mine | (origin & RWX))
 
 
-def page(t: Array, entry: int) -> int:
-    """Its host address."""
-    return flat.page(entry)
-
-
-def copy(t: Array, to: int, at: int, of: int, start: int, size: int) -> int:
+def take(t: Array, entry: int, offset: int, to: int, size: int) -> int:
     """By the C library."""
-    return move(t[Field.MOVE], to + at, of + start, size)
+    return move(t[Field.MOVE], to, flat.page(entry) + offset, size)
+
+
+def give(t: Array, entry: int, offset: int, source: int, size: int) -> int:
+    """By the C library."""
+    return move(t[Field.MOVE], flat.page(entry) + offset, source, size)
 
 
 def left(t: Array) -> int:
@@ -113,7 +113,7 @@ def left(t: Array) -> int:
     return t[Field.PAGES_LEFT]  # type: ignore[no-any-return]
 
 
-OPERATIONS: Operations = standing_for(Space, entry, allows, resolve, own, page, copy, left)
+OPERATIONS: Operations = standing_for(Space, entry, allows, resolve, own, take, give, left)
 """What stands for the operations of a space."""
 
 

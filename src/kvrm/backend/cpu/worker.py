@@ -23,30 +23,23 @@ from kvrm.backend.cpu.startup import LONGEST, Startup
 from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, Field, Phase, Table, Verdict
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.slots import Reason
 from kvrm.errors import UsageError
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
+from kvrm.lane.stops import STOPS, Reason, Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import EngineKind, make_engine
 from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job, Kept
-from kvrm.machine.result import STOPS, Stop
 from kvrm.machine.runner import GOES_ON, SLICE
 from kvrm.machine.snapshots import MachineSnapshot
-from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot, untagged
 from kvrm.memory.regions import pieces
 
-ENDS = {
-    Reason.BRK: Stop.BRK,
-    Reason.UNDEFINED: Stop.UNDEFINED,
-    Reason.BREAKPOINT: Stop.BREAKPOINT,
-    Reason.MEMORY: Stop.FAULT,
-    Reason.EXIT: Stop.EXIT,
-}
-"""How native code ends lanes by itself, for the reasons for which it does."""
+ENDS = (Reason.BRK, Reason.UNDEFINED, Reason.BREAKPOINT, Reason.MEMORY, Reason.EXIT)
+"""What native code ends lanes by itself for."""
 
 
 class LaneMemory(Memory):
@@ -56,7 +49,7 @@ class LaneMemory(Memory):
     """
 
     def _own(self, index: int, region: Region) -> int:
-        first = index not in self._changed
+        first = index not in self._physical.changed
         entry = super()._own(index, region)
         if first and region.prot & Prot.X:
             self._notify([(index * PAGE, (index + 1) * PAGE)])
@@ -151,7 +144,7 @@ class Worker:
         table[Field.PC], table[Field.CANCEL] = state[1], addressof(job.cancel)
         table[Field.START], table[Field.BUDGET] = job.snapshot.retired, self._budget
         table[Field.BEGUN] = self._base.retired
-        table.point(Field.ENDS, np.frombuffer(table_of_ends(self._codes(job, breakpoints)), np.uint8))
+        table.point(Field.ENDS, np.frombuffer(table_of_ends(self._ends(job, breakpoints)), np.uint8))
         registers = [
             (array.ctypes.data + first, step, offset) for array, first, step, offset in job.registers
         ]
@@ -169,15 +162,15 @@ class Worker:
             self._process.begin(job)
         return len(inputs) < OWNED_ROOM
 
-    def _codes(self, job: Job, breakpoints: Set[int]) -> dict[int, int]:
-        """The codes of stops by the reasons for which native code ends lanes."""
-        ends = dict(ENDS)
+    def _ends(self, job: Job, breakpoints: Set[int]) -> list[Reason]:
+        """The reasons for which native code ends lanes."""
+        ends = list(ENDS)
         if self._origin_process is None:
-            ends[Reason.SVC] = Stop.SYSCALL
+            ends.append(Reason.SVC)
         if all(_is_code(job.snapshot.memory.regions.find(address)) for address in breakpoints):
             # else a lane may branch to a breakpoint where nothing can be executed: it stops there
-            ends[Reason.CODE] = Stop.FAULT
-        return {int(reason): stop.code for reason, stop in ends.items()}
+            ends.append(Reason.CODE)
+        return ends
 
     # -- fresh lanes -----------------------------------------------------------------------------------------
     def run_fresh(self, numbers: Words) -> None:

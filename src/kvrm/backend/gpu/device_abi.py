@@ -11,10 +11,10 @@ from enum import IntEnum, auto
 from llvmlite import ir
 
 from kvrm.backend.gpu.warp import Warp
-from kvrm.engine.interpreter.abi import Function, unlikely, untagged
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.engine.interpreter.abi import unlikely, untagged
+from kvrm.lane import words as layout
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident import layout as layout_of_calls
-from kvrm.machine import state as layout
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 
 CHUNKS = 1 << 18
@@ -31,10 +31,6 @@ STOPPED = (1 << 32) - 1
 """Instead of a slot's number: the lane does not run."""
 PLAIN = 1 << 31
 """Set in a slot's number: the word's own handler runs, whatever region or breakpoint stands there."""
-AGAIN, NO_PAGE, NO_ANSWER, FAULT, FULL = 255, 254, 253, 252, 251
-"""Instead of the reason why a lane stopped: it goes on with what is left of its grant; a system call found
-the pool of pages used up; one has asked the host about a file; the lane may not make the access that ADDRESS
-and KIND of its state name; it has as many pages of its own as it may."""
 IS_MAPPED = 1 << 8
 """Set in KIND of a lane that stopped with FAULT: something is mapped at ADDRESS."""
 PLAIN_ID = 4
@@ -147,7 +143,7 @@ def lane_number(e: Emitter) -> ir.Value:
     return e.zext(e.and_(thread, ir.Constant(I32, GROUP - 1)), I64)
 
 
-class DeviceFunction(Function):
+class DeviceFunction:
     """A handler that leaves in the variables where to go on, since PTX has no tail calls."""
 
     def __init__(

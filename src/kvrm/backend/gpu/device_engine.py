@@ -19,16 +19,15 @@ from kvrm.backend.gpu.one_lane import OneLane
 from kvrm.backend.gpu.region_plan import plan
 from kvrm.backend.gpu.skipping import DeviceSkipping
 from kvrm.backend.gpu.slices import Slices
-from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.exits import SIMPLE, Exit
 from kvrm.engine.interpreter.dispatch import Policy
 from kvrm.engine.interpreter.engine import Interpreter
-from kvrm.engine.interpreter.simple_exits import SIMPLE
-from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.isa.features import CORTEX_A76
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
 from kvrm.memory.page_table import ENTRIES
 from kvrm.memory.pages import HOST
@@ -205,7 +204,7 @@ class DeviceInterpreter(DeviceEngine):
         left = self._recorder.run(min(budget, self._unprofiled), breakpoints)
         done = self.retired - before
         self._unprofiled -= done
-        if self._unprofiled > 0 or left.kind is not ExitKind.BUDGET:
+        if self._unprofiled > 0 or left.kind is not Reason.BUDGET:
             return left
         self._ahead, self._watch = self._watch.ahead(), None
         if done < budget and self._state.pc in breakpoints:

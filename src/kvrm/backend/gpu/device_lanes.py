@@ -9,17 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.backend.gpu.code import Code, parameters
-from kvrm.backend.gpu.device_abi import (
-    AGAIN,
-    GROUP,
-    LANE_WORDS,
-    LINUX,
-    NO_ANSWER,
-    NO_PAGE,
-    PAGES_LEFT,
-    PLAIN,
-    Param,
-)
+from kvrm.backend.gpu.device_abi import GROUP, LANE_WORDS, LINUX, PAGES_LEFT, PLAIN, Param
 from kvrm.backend.gpu.device_process import DeviceProcess
 from kvrm.backend.gpu.driver import DeviceError
 from kvrm.backend.gpu.gather import ROW_WORDS
@@ -27,10 +17,11 @@ from kvrm.backend.gpu.group_memory import SLAB_BYTES
 from kvrm.backend.gpu.image import Image
 from kvrm.backend.gpu.pool import Pool
 from kvrm.backend.protocols import Buffer, Driver
-from kvrm.engine.interpreter.slots import Reason
+from kvrm.lane import words as layout
+from kvrm.lane.stops import Reason
+from kvrm.lane.words import REGISTERS
 from kvrm.linux.resident.layout import Word
-from kvrm.machine import state as layout
-from kvrm.machine.lanes_inputs import Words, offset_of
+from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.texts import Texts
 from kvrm.memory import PAGE
@@ -123,7 +114,7 @@ class DeviceLanes:
             self._put_rows(start, rows)
         if self._process is not None and job.args is not None:
             pointers, start, rows = self._process.stacks(job)
-            self.put(offset_of("sp"), pointers)
+            self.put(REGISTERS["sp"], pointers)
             self._put_rows(start, rows)
 
     def _make_ready(self) -> float:
@@ -160,7 +151,7 @@ class DeviceLanes:
         began, ended = gpu.event(), gpu.event()
         gpu.record(began)
         self._code.run(self._padded, [self._params.address, grant])
-        while self._refused_for_want_of_pages(AGAIN) or self._asked():
+        while self._refused_for_want_of_pages(Reason.AGAIN) or self._asked():
             self._code.run(self._padded, [self._params.address, 0])
         gpu.record(ended)
         going, retired = self._counters.read(counters)
@@ -177,7 +168,7 @@ class DeviceLanes:
         self._counters.write(np.zeros(1, np.uint64), 16)
         self._tell_parameters()
         reasons = self.get(layout.REASON)
-        refused = (reasons == Reason.MEMORY) | (reasons == NO_PAGE)
+        refused = (reasons == Reason.MEMORY) | (reasons == Reason.NO_PAGE)
         self.put(layout.REASON, np.where(refused, np.uint64(reason), reasons))
         self._pass_over(refused)
         return bool(refused.any())
@@ -187,8 +178,8 @@ class DeviceLanes:
         if self._process is None or not self._process.files.answer():
             return False
         reasons = self.get(layout.REASON)
-        asked = reasons == NO_ANSWER
-        self.put(layout.REASON, np.where(asked, np.uint64(AGAIN), reasons))
+        asked = reasons == Reason.NO_ANSWER
+        self.put(layout.REASON, np.where(asked, np.uint64(Reason.AGAIN), reasons))
         self._pass_over(asked)
         return True
 

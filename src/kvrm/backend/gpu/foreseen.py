@@ -13,11 +13,11 @@ from kvrm.backend.gpu.region_plan import MOST_TARGETS, plan
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
+from kvrm.lane.stops import Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.machine import Machine
-from kvrm.machine.result import Stop
 from kvrm.memory import PAGE, GuestFault, Memory
 from kvrm.observe.observer import Accesses
 

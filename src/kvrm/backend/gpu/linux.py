@@ -6,8 +6,8 @@ from enum import IntEnum, auto
 
 from kvrm.backend.gpu import group_memory, ranges
 from kvrm.backend.gpu.device_abi import GROUP, LINUX, PAGES_LEFT
+from kvrm.lane import words as layout
 from kvrm.linux.resident.lane_view import Lane
-from kvrm.machine import state as layout
 from kvrm.staging.device import DEVICE
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array
@@ -58,9 +58,14 @@ def put(t: Array, index: int, value: int) -> int:
     return store(t[Here.WORDS] + 8 * GROUP * (LINUX + index), value)
 
 
-def process(t: Array) -> int:
-    """The address of the words that are the same for all lanes."""
-    return t[Here.PROCESS]  # type: ignore[no-any-return]
+def fixed(t: Array, word: int) -> int:
+    """One of the words that are the same for all lanes."""
+    return load(t[Here.PROCESS] + 8 * word)
+
+
+def place(t: Array, word: int) -> int:
+    """The address of one of them."""
+    return t[Here.PROCESS] + 8 * word  # type: ignore[no-any-return]
 
 
 def part(t: Array, base: int, size: int, at: int) -> int:
@@ -104,7 +109,7 @@ def show(t: Array, start: int, end: int, become: int, content: int, size: int, r
 OPERATIONS: Operations = {
     **DEVICE,
     **standing_for(
-        Lane, x, put_x, end, retired, word, put, process, part, read, write, examine, change, show
+        Lane, x, put_x, end, retired, word, put, fixed, place, part, read, write, examine, change, show
     ),
 }
 """What stands for operations in the system calls of a kernel."""

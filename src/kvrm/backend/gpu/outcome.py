@@ -7,7 +7,7 @@ reading columns. Staged text.
 
 from __future__ import annotations
 
-from kvrm.backend.gpu.device_abi import FAULT, FULL, GROUP, IS_MAPPED, LINUX, PAGES_LEFT, PLAIN, Param
+from kvrm.backend.gpu.device_abi import GROUP, IS_MAPPED, LINUX, PAGES_LEFT, PLAIN, Param
 from kvrm.backend.gpu.group_memory import (
     CODE,
     MAPPED,
@@ -22,9 +22,10 @@ from kvrm.backend.gpu.group_memory import (
     words_of,
 )
 from kvrm.backend.gpu.ranges import is_beyond
-from kvrm.engine.interpreter.slots import PAGE_SLOTS, Reason
+from kvrm.engine.interpreter.slots import PAGE_SLOTS
+from kvrm.lane import words as layout
+from kvrm.lane.stops import Reason
 from kvrm.linux.resident.layout import FILE, Word
-from kvrm.machine import state as layout
 from kvrm.memory import AccessKind, untagged
 from kvrm.staging.device import load, store, store_byte
 
@@ -82,7 +83,7 @@ def settle_access(params: int, number: int, state: int) -> int:
     if not beyond and not has(entry + (WRITE if kind == AccessKind.WRITE else READ), lane):
         return fault(state, address, kind, mapped)
     for_cpu = beyond or load(entry + SHARED) & CODE or field(state, PAGES_LEFT)
-    return put_field(state, layout.REASON, Reason.CODE_WRITE if for_cpu else FULL)
+    return put_field(state, layout.REASON, Reason.CODE_WRITE if for_cpu else Reason.FULL)
 
 
 def settle_jump(params: int, number: int, state: int) -> int:
@@ -109,7 +110,7 @@ def settle_jump(params: int, number: int, state: int) -> int:
 
 def fault(state: int, address: int, kind: int, mapped: int) -> int:
     """Note one."""
-    put_field(state, layout.REASON, FAULT)
+    put_field(state, layout.REASON, Reason.FAULT)
     put_field(state, layout.ADDRESS, untagged(address))
     return put_field(state, layout.KIND, kind | (IS_MAPPED if mapped else 0))
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kvrm.backend.cpu.worker import LaneMemory
 from kvrm.backend.gpu.arrays import OnDevice, on_host
 from kvrm.backend.gpu.code import Code
-from kvrm.backend.gpu.device_abi import FAULT, FULL, GROUP, IS_MAPPED
+from kvrm.backend.gpu.device_abi import GROUP, IS_MAPPED
 from kvrm.backend.gpu.device_lanes import Bytes, DeviceLanes, Numbers
 from kvrm.backend.gpu.device_process import DeviceProcess, chunks_ahead
 from kvrm.backend.gpu.driver import device
@@ -26,16 +26,17 @@ from kvrm.backend.gpu.kernel import Skip
 from kvrm.backend.gpu.leaving import Leaver, batches
 from kvrm.backend.gpu.slices import Slices
 from kvrm.backend.protocols import Driver
-from kvrm.engine.interpreter.slots import Reason
 from kvrm.errors import UsageError
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
+from kvrm.lane.stops import STOPS, Reason, Stop
+from kvrm.lane.words import REGISTERS, words_of
 from kvrm.machine.engines import SKIPPING, named
 from kvrm.machine.lanes import Lanes, Work
-from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
+from kvrm.machine.lanes_inputs import STREAMS, Words
 from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
 from kvrm.machine.machine import Machine
-from kvrm.machine.result import STOPS, Progress, Stop
+from kvrm.machine.result import Progress
 from kvrm.machine.runner import GOES_ON, Plan
 from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.machine.texts import Texts
@@ -47,19 +48,11 @@ PROFILED = 1 << 21
 """Instructions of one lane that regions, or what is prefetched, are chosen from."""
 
 
-ENDS: dict[int, Stop] = {
-    Reason.BRK: Stop.BRK,
-    Reason.UNDEFINED: Stop.UNDEFINED,
-    Reason.BREAKPOINT: Stop.BREAKPOINT,
-    Reason.EXIT: Stop.EXIT,
-    FAULT: Stop.FAULT,
-    FULL: Stop.OUT_OF_MEMORY,
-}
+ENDS = (Reason.BRK, Reason.UNDEFINED, Reason.BREAKPOINT, Reason.EXIT, Reason.FAULT, Reason.FULL)
+"""What lanes end by on the device, and by SVC if they have no Linux."""
 T = TypeVar("T", bound=np.generic)
 Here = npt.NDArray[np.bool_] | None
 """Whether each lane is on the device; None: all are."""
-AWAY = Reason.UNTRANSLATED
-"""In the state of a lane that has gone to the CPU."""
 LEAVES = NOT_RUN - 1
 """Instead of a stop's code: the CPU is to go on with the lane."""
 
@@ -227,20 +220,20 @@ class CudaLanes(Lanes):
         """
         lanes, out, program = self._device, job.outputs, self._machine.lane.process is not None
         reasons = lanes.reasons()
-        away = reasons == AWAY
+        away = reasons == Reason.AWAY
         here = ~away if away.any() else None
-        codes = _stops_by_reason(unfinished, program)
-        leaving = np.flatnonzero(codes[reasons] == LEAVES)
         before = out.retired.copy()
         retired, pcs = _room(out.retired, here is None), _room(out.pc, here is None)
         lanes.outcome(retired, pcs)
         retired -= np.uint64(job.snapshot.retired)
+        if (reasons == Reason.FAULT).any():
+            self._stop_at_breakpoints((out.stop != Stop.FAULT.code) & (retired != before), reasons, pcs)
+        stops = _looked_up(_stops_by_reason(unfinished, program), reasons)
+        leaving = np.flatnonzero(stops == LEAVES)
         # a worker runs the system call's instruction again, by an engine whose caller serves it
         calls = leaving[reasons[leaving] == Reason.SVC]
         retired[calls] -= np.uint64(1)
         pcs[calls] -= np.uint64(4)
-        self._stop_at_breakpoints((out.stop != Stop.FAULT.code) & (retired != before), reasons, pcs)
-        stops = codes[reasons]
         stops[leaving] = unfinished.code
         out.stop = merged(here, stops, out.stop)
         out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
@@ -248,14 +241,14 @@ class CudaLanes(Lanes):
         self._fetch_endings(out, reasons)
         self._fetch_kept(out, here)
         self._fetch_streams(job, here, bool(len(leaving)))
-        return leaving, (out.retired - before)[leaving]
+        return leaving, out.retired[leaving] - before[leaving]
 
     def _stop_at_breakpoints(self, moved: npt.NDArray[np.bool_], reasons: Bytes, pcs: Words) -> None:
         """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted.
 
         Those that have not `moved` in this run began it there, so that they pass the breakpoint over.
         """
-        new = (reasons == FAULT) & moved
+        new = (reasons == Reason.FAULT) & moved
         if new.any() and (new := new & np.isin(pcs, np.array([*self.breakpoints], np.uint64))).any():
             at = np.flatnonzero(new)
             at = at[self._device.get(layout.KIND)[at] & np.uint64(AccessKind.FETCH) != 0]
@@ -264,7 +257,7 @@ class CudaLanes(Lanes):
 
     def _fetch_endings(self, out: Outputs, reasons: Bytes) -> None:
         """Fetch exit codes and faults."""
-        exited, faulted = reasons == Reason.EXIT, reasons == FAULT
+        exited, faulted = reasons == Reason.EXIT, reasons == Reason.FAULT
         if exited.any() or faulted.any():
             words = self._device.get(layout.ADDRESS)
             out.exit_code[exited] = words[exited]
@@ -281,9 +274,9 @@ class CudaLanes(Lanes):
         lanes = self._device
         for name, kept in out.registers.items():
             if words_of(name) == 1:
-                found = lanes.get(offset_of(name), _room(kept, here is None))
+                found = lanes.get(REGISTERS[name], _room(kept, here is None))
             else:
-                found = np.stack([lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))], axis=1)
+                found = np.stack([lanes.get(REGISTERS[name] + 8 * i) for i in range(words_of(name))], axis=1)
             out.registers[name] = merged(here, found, kept)
         for span, rows in out.memory.items():
             out.memory[span] = merged(here, lanes.memory(*span, _room(rows, here is None)), rows)
@@ -314,7 +307,7 @@ class CudaLanes(Lanes):
             for leaver in batch:
                 self._take_away(job, leaver, spent_by[leaver.lane])
             numbers = [leaver.lane for leaver in batch]
-            self._device.set_reason(np.array(numbers), AWAY)
+            self._device.set_reason(np.array(numbers), Reason.AWAY)
             self._pass_kept(job, numbers, budget)
 
     def _pass_kept(self, job: Job, lanes: list[int], budget: int) -> None:
@@ -349,10 +342,17 @@ class CudaLanes(Lanes):
 def _stops_by_reason(unfinished: Stop, program: bool) -> Bytes:
     """For each reason why the device stops a lane the stop's code, or LEAVES."""
     codes = np.full(256, LEAVES, np.uint8)
-    codes[[0, AWAY]], codes[Reason.BUDGET] = NOT_RUN, unfinished.code
-    for reason, stop in ENDS.items() if program else (ENDS | {Reason.SVC: Stop.SYSCALL}).items():
-        codes[reason] = stop.code
+    codes[[0, Reason.AWAY]], codes[Reason.BUDGET] = NOT_RUN, unfinished.code
+    for reason in ENDS if program else (*ENDS, Reason.SVC):
+        assert reason.stop is not None
+        codes[reason] = reason.stop.code
     return codes
+
+
+def _looked_up(codes: Bytes, reasons: Bytes) -> Bytes:
+    """The code for each lane's reason: all lanes often stop alike, and looking each up takes long then."""
+    first = reasons[0]
+    return np.full(len(reasons), codes[first]) if (reasons == first).all() else codes[reasons]
 
 
 def _room(array: npt.NDArray[T], whole: bool) -> npt.NDArray[T]:

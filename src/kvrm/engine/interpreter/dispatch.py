@@ -8,13 +8,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.slots import CLASS, SLOT
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode_many, definition_for, definitions
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words, execution_of
 from kvrm.isa.features import allocates
+from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE, GuestFault, Memory, untagged
 
 
@@ -62,9 +63,9 @@ class Dispatch:
             return None
         definition = definition_for(word)
         if definition is None or not allocates(self._features, definition.feature):
-            return Exit(ExitKind.UNDEFINED)
+            return Exit(Reason.UNDEFINED)
         chosen = int(classes_of(self.policy, np.array([word], np.uint32))[0])
-        return None if chosen == definition.execution else Exit(ExitKind.MISPLACED, chosen)
+        return None if chosen == definition.execution else Exit(Reason.MISPLACED, chosen)
 
 
 def rule(words: Words) -> Classes:

@@ -10,15 +10,15 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.exits import OUT_OF_BUDGET, SIMPLE, SYSTEM_CALL, Exit
 from kvrm.engine.interpreter.library import library
-from kvrm.engine.interpreter.simple_exits import OUT_OF_BUDGET, SIMPLE, SYSTEM_CALL
 from kvrm.engine.interpreter.slot_pool import SlotPool
-from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot, untagged
 from kvrm.observe.account import Account
 from kvrm.observe.observer import Watched
@@ -285,7 +285,7 @@ class Interpreter:
         except GuestFault as fault:
             if reason is Reason.CODE and s.pc in self._breaks:
                 return SIMPLE[Reason.BREAKPOINT]
-            return Exit(ExitKind.FAULT, fault=fault)
+            return Exit(Reason.FAULT, fault=fault)
         return None
 
     def _step(self) -> Exit | None:
@@ -294,10 +294,10 @@ class Interpreter:
             return left
         pc, fpcr, began = self._state.pc, self._state.system(System.FPCR), perf_counter()
         left = self._reference.step()
-        retires = left is None or left.kind in (ExitKind.SVC, ExitKind.CODE_WRITE)
+        retires = left is None or left.kind in (Reason.SVC, Reason.CODE_WRITE)
         self.retired += retires
         self.account.stepped(pc, retires, perf_counter() - began, fpcr)
-        if left is not None and left.kind is ExitKind.CODE_WRITE:
+        if left is not None and left.kind is Reason.CODE_WRITE:
             self._code_written(left.value)
             return None
         return left
@@ -307,7 +307,7 @@ class Interpreter:
         # compared with what this engine used, because another thread may have added the handler meanwhile
         if self._library.version != self._version:
             return None
-        return Exit(ExitKind.UNDEFINED) if self._dispatch is None else self._refused(self._dispatch)
+        return Exit(Reason.UNDEFINED) if self._dispatch is None else self._refused(self._dispatch)
 
     def _refused(self, dispatch: Dispatch) -> Exit | None:
         """Why the word at pc does not run; None if it was written after its page was predecoded."""

@@ -13,16 +13,16 @@ from typing import Any, Protocol
 
 from llvmlite import ir
 
-from kvrm.engine.exits import Exit, ExitKind
+from kvrm.engine.exits import OUT_OF_BUDGET, SIMPLE, Exit
 from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.memory_access import fetched
 from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
-from kvrm.engine.interpreter.simple_exits import OUT_OF_BUDGET, SIMPLE
-from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC, Reason
+from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC
 from kvrm.isa.features import CORTEX_A76
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import VA_BITS, Memory
 from kvrm.staging import native
 from kvrm.staging.emitter import I64, PTR, Callee, Emitter
@@ -69,7 +69,7 @@ class InlineInterpreter(Interpreter):
             if i and self._state.pc in breakpoints:
                 return SIMPLE[Reason.BREAKPOINT]
             left = super().run(1)
-            if left.kind is not ExitKind.BUDGET:
+            if left.kind is not Reason.BUDGET:
                 return left
         return OUT_OF_BUDGET
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.engine.interpreter import state_space
-from kvrm.engine.interpreter.abi import Function, unlikely
-from kvrm.engine.interpreter.slots import Reason
-from kvrm.machine import state as layout
+from kvrm.engine.interpreter.abi import HandlerFunction, unlikely
+from kvrm.lane import words as layout
+from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 from kvrm.staging.translation import define
@@ -76,7 +76,9 @@ def fetched(e: Emitter, state: ir.Value, pc: ir.Value, lost: ir.Block) -> ir.Val
     return e.load(host_address(e, found, e.and_(pc, _c(PAGE - 1))), typ=I32, align=4)
 
 
-def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: ir.Function) -> ir.Value:
+def fast_address(
+    f: HandlerFunction, address: ir.Value, size: int, access: str, slow: ir.Function
+) -> ir.Value:
     """The host address of `size` guest bytes that lie on one filled page; else continue in `slow`."""
     e = f.e
     bad = e.append_basic_block("slow")
@@ -93,7 +95,7 @@ def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: i
     return host_address(e, found, offset)
 
 
-def _reach(f: Function, address: ir.Value, size: int, access: str) -> None:
+def _reach(f: HandlerFunction, address: ir.Value, size: int, access: str) -> None:
     """Leave with MEMORY where the page of a byte is not filled or not allowed."""
     e, reached = f.e, define(f.fn.module, state_space.reached, state_space.OPERATIONS)
     done = e.call(reached, [f.state, address, _c(size), _c(PERMISSION[access])])
@@ -101,12 +103,12 @@ def _reach(f: Function, address: ir.Value, size: int, access: str) -> None:
         f.leave(Reason.MEMORY, f.ip, f.budget, ADDRESS=e.add(address, done), KIND=_c(KIND[access]))
 
 
-def _buffer(f: Function, size: int) -> ir.Value:
+def _buffer(f: HandlerFunction, size: int) -> ir.Value:
     with f.e.goto_block(f.fn.entry_basic_block):
         return f.e.words(-(-size // 8))
 
 
-def read_slow(f: Function, address: ir.Value, t: ir.Type) -> ir.Value:
+def read_slow(f: HandlerFunction, address: ir.Value, t: ir.Type) -> ir.Value:
     """A little-endian `t` at `address`, on one page or two."""
     e, size = f.e, t.width // 8
     _reach(f, address, size, "R")
@@ -116,7 +118,7 @@ def read_slow(f: Function, address: ir.Value, t: ir.Type) -> ir.Value:
     return e.load(data, typ=t, align=1)
 
 
-def write_slow(f: Function, address: ir.Value, value: ir.Value) -> None:
+def write_slow(f: HandlerFunction, address: ir.Value, value: ir.Value) -> None:
     """Store `value` on one page or two, nothing unless all of it may be written."""
     e, size = f.e, value.type.width // 8
     _reach(f, address, size, "W")

@@ -19,10 +19,10 @@ from kvrm.engine.interpreter.slots import (
     PLAIN_PER_PC,
     SLOT,
     SLOT_PER_PC,
-    Reason,
 )
 from kvrm.isa.definition import BUCKET_SHIFT
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
+from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE
 from kvrm.staging import native
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 SLOT = 32
 """Bytes of a predecoded slot: the handler's address, then operands. An undecoded slot holds its pc there, and
 after it the number of the execution class whose handlers may run it; 0 where classes are not told apart."""
@@ -23,20 +21,3 @@ CHUNK_PAGES = 31
 
 KEYS = 1 << 11
 """Buckets of candidates for each class: bits 31:21 of a word."""
-
-
-class Reason(IntEnum):
-    """Why native code returned to the host."""
-
-    BUDGET = 1
-    MEMORY = 2
-    CODE = 3
-    HANDLER = 4
-    SVC = 5
-    BRK = 6
-    UNDEFINED = 7
-    CODE_WRITE = 8
-    BREAKPOINT = 9
-    STEP = 10
-    UNTRANSLATED = 11
-    EXIT = 12

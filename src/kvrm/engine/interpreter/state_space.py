@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.memory import access, flat
 from kvrm.memory.space import Space
 from kvrm.staging.host import apart, load_byte, store_byte
@@ -32,19 +32,23 @@ def resolve(state: Array, address: int, kind: int) -> int:
     return 0
 
 
-def page(state: Array, entry: int) -> int:
-    """Its host address."""
-    return flat.page(entry)
-
-
-def copy(state: Array, to: int, at: int, of: int, start: int, size: int) -> int:
+def take(state: Array, entry: int, offset: int, to: int, size: int) -> int:
     """Byte by byte: accesses of an instruction are small."""
+    start = flat.page(entry) + offset
     for i in range(size):
-        store_byte(to + at + i, load_byte(of + start + i))
+        store_byte(to + i, load_byte(start + i))
     return to
 
 
-OPERATIONS: Operations = {**HOST, **standing_for(Space, entry, allows, resolve, page, copy)}
+def give(state: Array, entry: int, offset: int, source: int, size: int) -> int:
+    """As `take`."""
+    start = flat.page(entry) + offset
+    for i in range(size):
+        store_byte(start + i, load_byte(source + i))
+    return source
+
+
+OPERATIONS: Operations = {**HOST, **standing_for(Space, entry, allows, resolve, take, give)}
 
 
 # Functions of a module of handlers: they are rare, and one copy serves all accesses of its handlers.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
-from kvrm.engine.interpreter.slots import Reason
 from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.engine import Translator
 from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
-from kvrm.machine.state import State
+from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 
 

@@ -67,14 +67,6 @@ def futex(
     return 0
 
 
-def set_robust_list(process: Process, head: int, length: int) -> int:
-    """List of locks to release at the end: no other thread would see it."""
-    if length != _ROBUST_HEAD:
-        raise Failure(Errno.EINVAL)
-    process.task.robust_list = head
-    return 0
-
-
 def get_robust_list(process: Process, pid: int, head: int, length: int) -> int:
     """List of locks to release at the end."""
     if pid not in (0, process.task.tid):

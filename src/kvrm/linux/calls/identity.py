@@ -26,29 +26,9 @@ _VERSION: Final = max(_WORDS)
 _ALL: Final = (1 << abi.CAP_LAST_CAP + 1) - 1
 
 
-def getpid(process: Process) -> int:
-    """Process number: always the same."""
-    return process.pid
-
-
 def gettid(process: Process) -> int:
     """Number of the thread."""
     return process.task.tid
-
-
-def getppid(process: Process) -> int:
-    """Number of the parent process: 1."""
-    return INIT
-
-
-def getuid(process: Process) -> int:
-    """User: the host's."""
-    return process.credentials.uid
-
-
-def getgid(process: Process) -> int:
-    """Group: the host's."""
-    return process.credentials.gid
 
 
 def getresuid(process: Process, real: int, effective: int, saved: int) -> int:

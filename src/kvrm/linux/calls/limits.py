@@ -21,13 +21,6 @@ Limit = tuple[int, int]
 """Soft and hard."""
 
 
-def getrlimit(process: Process, resource: int, pointer: int) -> int:
-    """A resource limit."""
-    _require(resource)
-    process.memory.write(pointer, RLIMIT.pack(*process.limit(resource)))
-    return 0
-
-
 def setrlimit(process: Process, resource: int, pointer: int) -> int:
     """Set a resource limit."""
     _set(process, resource, _read(process, pointer))

@@ -60,12 +60,6 @@ class Controls:
     coredump_filter: int = 0x33
 
 
-def set_tid_address(process: Process, pointer: int) -> int:
-    """Where to clear the thread number at the end: no other thread would see it."""
-    process.task.clear_tid = pointer
-    return process.task.tid
-
-
 def prctl(process: Process, option: int, first: int, second: int, third: int, fourth: int) -> int:
     """Name, signals and permissions of the process: what is set is given back."""
     if option in _STRICT and any((first, second, third, fourth)[_USED.get(option, 1) :]):

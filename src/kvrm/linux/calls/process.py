@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import BILLION
-from kvrm.linux.outcome import Exited, Finish
 from kvrm.linux.proc.system import DOMAINNAME, HOSTNAME, MEMORY_BYTES, RELEASE, VERSION
 
 if TYPE_CHECKING:
@@ -18,21 +17,10 @@ _RANDOM_BLOCK: Final = 1 << 20
 _KEEP: Final = 0xFFFFFFFF
 
 
-def exit_group(process: Process, status: int) -> int:
-    """End the process."""
-    raise Finish(Exited(status & 0xFF))
-
-
 def umask(process: Process, mask: int) -> int:
     """Set the file creation mask; returns the old one."""
     old, process.umask = process.umask, mask & 0o777
     return old
-
-
-def uname(process: Process, buffer: int) -> int:
-    """Name of the system: the same everywhere."""
-    process.memory.write(buffer, layout.utsname(UNAME))
-    return 0
 
 
 def sysinfo(process: Process, buffer: int) -> int:

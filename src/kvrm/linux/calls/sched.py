@@ -47,11 +47,6 @@ def require_process(process: Process, pid: int, change: bool = False) -> None:
         raise Failure(Errno.EPERM)
 
 
-def sched_yield(process: Process) -> int:
-    """No other thread is ready."""
-    return 0
-
-
 def sched_get_priority_max(process: Process, policy: int) -> int:
     """The highest priority of a policy."""
     return _bound(policy, _HIGHEST)

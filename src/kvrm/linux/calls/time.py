@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.clock import clock_of
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.layout import BILLION, DOUBLEWORD, TIMESPEC, TIMEX, timespec, timeval, timex
+from kvrm.linux.layout import BILLION, DOUBLEWORD, TIMESPEC, TIMEX, timex
 from kvrm.linux.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -17,20 +17,6 @@ _UNSYNCHRONIZED: Final = 5
 _ADJTIME: Final = 0x8000
 _SINGLE_SHOT, _READ_ONLY = 1, 0x2000
 _MILLION: Final = 1_000_000
-
-
-def clock_gettime(process: Process, clock: int, pointer: int) -> int:
-    """Read a clock."""
-    process.memory.write(pointer, timespec(clock_of(process, clock).now(process)))
-    return 0
-
-
-def clock_getres(process: Process, clock: int, pointer: int) -> int:
-    """Resolution of a clock: a nanosecond."""
-    clock_of(process, clock).now(process)
-    if pointer:
-        process.memory.write(pointer, timespec(1))
-    return 0
 
 
 def clock_settime(process: Process, clock: int, pointer: int) -> int:
@@ -54,15 +40,6 @@ def settimeofday(process: Process, pointer: int, zone: int) -> int:
     return 0
 
 
-def gettimeofday(process: Process, pointer: int, zone: int) -> int:
-    """Real time in microseconds; the time zone is UTC."""
-    if pointer:
-        process.memory.write(pointer, timeval(process.kernel.realtime))
-    if zone:
-        process.memory.write(zone, bytes(8))
-    return 0
-
-
 def adjtimex(process: Process, pointer: int) -> int:
     """How the clock of real time is adjusted: not at all. The guest may not change that."""
     return clock_adjtime(process, abi.CLOCK_REALTIME, pointer)
@@ -79,12 +56,6 @@ def clock_adjtime(process: Process, clock: int, pointer: int) -> int:
         raise Failure(Errno.EPERM)
     process.memory.write(pointer, timex(modes, process.kernel.realtime))
     return _UNSYNCHRONIZED
-
-
-def nanosleep(process: Process, wanted: int, remaining: int) -> int:
-    """Let time pass."""
-    wait_until(process, process.kernel.uptime + process.timespec(wanted), "a sleep")
-    return 0
 
 
 def clock_nanosleep(process: Process, clock: int, flags: int, wanted: int, remaining: int) -> int:

@@ -8,7 +8,7 @@ compiled on its own: in line, it makes code for a GPU larger by a third.
 from __future__ import annotations
 
 from kvrm.linux import abi
-from kvrm.linux.resident.lane_view import Lane, fixed
+from kvrm.linux.resident.lane_view import Lane
 from kvrm.linux.resident.layout import AREA_BYTES, AREA_WORDS, MARKS, UNMARKS, Area, Fixed, What, Word
 from kvrm.staging.host import apart, load, store
 
@@ -18,8 +18,8 @@ MORE = 3
 
 def area(lane: Lane, index: int) -> int:
     """The address of an area."""
-    size = AREA_BYTES * fixed(lane, Fixed.MOST_AREAS)
-    return lane.part(fixed(lane, Fixed.AREAS), size, AREA_BYTES * index)
+    size = AREA_BYTES * lane.fixed(Fixed.MOST_AREAS)
+    return lane.part(lane.fixed(Fixed.AREAS), size, AREA_BYTES * index)
 
 
 @apart
@@ -53,7 +53,7 @@ def have_room(lane: Lane, start: int, end: int) -> int:
         else:
             at = next_start(lane, at, end)
             more += 1
-    return lane.word(Word.AREAS) + more <= fixed(lane, Fixed.MOST_AREAS)
+    return lane.word(Word.AREAS) + more <= lane.fixed(Fixed.MOST_AREAS)
 
 
 @apart

@@ -8,7 +8,7 @@ table (`kvrm.linux.resident.known`), and does its call again.
 from __future__ import annotations
 
 from kvrm.linux import abi
-from kvrm.linux.resident.lane_view import Lane, fixed
+from kvrm.linux.resident.lane_view import Lane
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
     ANSWERS,
@@ -27,7 +27,7 @@ SLASH = ord("/")
 
 def answer(lane: Lane, number: int) -> int:
     """The address of an answer of the host (`Answer`)."""
-    return fixed(lane, Fixed.FILES) + 8 * ANSWER_WORDS * number
+    return lane.fixed(Fixed.FILES) + 8 * ANSWER_WORDS * number
 
 
 def answer_to(lane: Lane, ask: int, directory: int, path: int) -> int:
@@ -46,7 +46,7 @@ def answer_to(lane: Lane, ask: int, directory: int, path: int) -> int:
         length += 1
     if load_byte(name) != SLASH and directory != abi.AT_FDCWD:
         return LEAVE
-    if (number := known(fixed(lane, Fixed.FILES), fixed(lane, Fixed.ASKED), address(question))) < 0:
+    if (number := known(lane.fixed(Fixed.FILES), lane.fixed(Fixed.ASKED), address(question))) < 0:
         return number
     result = load(answer(lane, number) + 8 * Answer.RESULT)
     return result if result else number

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from kvrm.linux import abi
 from kvrm.linux.clock import CLOCKS, EPOCH, LATEST
 from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
-from kvrm.linux.resident import descriptors, files, mappings
-from kvrm.linux.resident.lane_view import U32, Lane, fixed, place
+from kvrm.linux.resident.lane_view import U32, Lane
 from kvrm.linux.resident.layout import (
     ACTION_WORDS,
     ACTIONS,
@@ -32,10 +29,10 @@ UTSNAME_BYTES = 390
 ACTION_BYTES = 8 * ACTION_WORDS
 ROBUST_HEAD = 24
 """Bytes of `struct robust_list_head`."""
-SLEEP_MOST = 1 << 30
-"""Seconds of a sleep."""
 LINK_BYTES = len(LINK) + 1
 FIRST_OF_LINK, LAST_OF_LINK = (int.from_bytes(LINK[i : i + 8], "little") for i in (0, 8))
+WHICH = 3
+"""Bits of a negative clock's number: all of them are set where it has no time."""
 KNOWN = [number for number, clock in CLOCKS.items() if not clock.read]
 """Clocks that need nothing but the lane's time."""
 OF_DAY = [number for number in KNOWN if CLOCKS[number].offset]
@@ -51,7 +48,7 @@ def exit(lane: Lane, status: int) -> int:
 
 def getpid(lane: Lane) -> int:
     """The process's number, which is its thread's too."""
-    return fixed(lane, Fixed.PID)
+    return lane.fixed(Fixed.PID)
 
 
 def getppid(lane: Lane) -> int:
@@ -61,12 +58,12 @@ def getppid(lane: Lane) -> int:
 
 def getuid(lane: Lane) -> int:
     """The user."""
-    return fixed(lane, Fixed.UID)
+    return lane.fixed(Fixed.UID)
 
 
 def getgid(lane: Lane) -> int:
     """The group."""
-    return fixed(lane, Fixed.GID)
+    return lane.fixed(Fixed.GID)
 
 
 def sched_yield(lane: Lane) -> int:
@@ -85,7 +82,7 @@ def set_robust_list(lane: Lane, head: int, length: int) -> int:
 def set_tid_address(lane: Lane, pointer: int) -> int:
     """Where to clear the thread number at the end."""
     lane.put(Word.CLEAR_TID, pointer)
-    return fixed(lane, Fixed.PID)
+    return lane.fixed(Fixed.PID)
 
 
 def futex(lane: Lane, where: int, operation: int, value: int, timeout: int, other: int, mask: int) -> int:
@@ -102,42 +99,37 @@ def futex(lane: Lane, where: int, operation: int, value: int, timeout: int, othe
 
 def prlimit64(lane: Lane, pid: int, resource: int, new: int, old: int) -> int:
     """Read a limit."""
-    if (pid and pid != fixed(lane, Fixed.PID)) or new:
+    if (pid and pid != lane.fixed(Fixed.PID)) or new:
         return LEAVE
     if resource >= abi.RLIM_NLIMITS:
         return -Errno.EINVAL
-    return LEAVE if old and lane.write(old, 16, place(lane, LIMITS) + 16 * resource) else 0
+    return LEAVE if old and lane.write(old, 16, lane.place(LIMITS) + 16 * resource) else 0
 
 
 def getrlimit(lane: Lane, resource: int, limit: int) -> int:
     """Read a limit."""
-    return prlimit64(lane, 0, resource, 0, limit) if limit else LEAVE
+    if resource >= abi.RLIM_NLIMITS:
+        return -Errno.EINVAL
+    return LEAVE if lane.write(limit, 16, lane.place(LIMITS) + 16 * resource) else 0
 
 
 def uname(lane: Lane, buffer: int) -> int:
     """Names of the system."""
-    return LEAVE if lane.write(buffer, UTSNAME_BYTES, place(lane, UTSNAME)) else 0
-
-
-def getrandom(lane: Lane, buffer: int, count: int, flags: int) -> int:
-    """Bytes of the seeded generator."""
-    if flags & ~abi.GRND_FLAGS or flags & 6 == 6:
-        return -Errno.EINVAL
-    return files.random_bytes(lane, buffer, count)
+    return LEAVE if lane.write(buffer, UTSNAME_BYTES, lane.place(UTSNAME)) else 0
 
 
 def rt_sigaction(lane: Lane, signal: int, new: int, old: int, size: int) -> int:
     """What happens on a signal: its own action, if the lane has set one, or that which lanes begin with."""
     if size != 8 or not below(signal - 1, abi.NSIG) or signal in (abi.SIGKILL, abi.SIGSTOP):
         return LEAVE
-    if fixed(lane, Fixed.PENDING):
+    if lane.fixed(Fixed.PENDING):
         return LEAVE
     bit = 1 << (signal - 1)
     given = local(ACTION_WORDS)
     if new and lane.read(new, ACTION_BYTES, address(given)):
         return LEAVE
-    own = lane.part(fixed(lane, Fixed.OWN_ACTIONS), ACTIONS_BYTES, ACTION_BYTES * (signal - 1))
-    before = place(lane, ACTIONS) + ACTION_BYTES * (signal - 1)
+    own = lane.part(lane.fixed(Fixed.OWN_ACTIONS), ACTIONS_BYTES, ACTION_BYTES * (signal - 1))
+    before = lane.place(ACTIONS) + ACTION_BYTES * (signal - 1)
     if lane.word(Word.OWN_ACTIONS) & bit:
         before = own
     if old and lane.write(old, ACTION_BYTES, before):
@@ -153,23 +145,28 @@ def rt_sigaction(lane: Lane, signal: int, new: int, old: int, size: int) -> int:
 
 def rt_sigprocmask(lane: Lane, how: int, new: int, old: int, size: int) -> int:
     """Block and unblock signals."""
-    if size != 8 or fixed(lane, Fixed.PENDING):
+    if size != 8:
+        return -Errno.EINVAL
+    if lane.fixed(Fixed.PENDING):
         return LEAVE
     before = lane.word(Word.BLOCKED)
     after = before
     mask = local(1)
     if new:
-        if not below(how, abi.SIG_SETMASK + 1) or lane.read(new, 8, address(mask)):
+        if lane.read(new, 8, address(mask)):
             return LEAVE
+        if not below(how, abi.SIG_SETMASK + 1):
+            return -Errno.EINVAL
         after = mask[0]
         if how == abi.SIG_BLOCK:
             after = before | mask[0]
         if how == abi.SIG_UNBLOCK:
             after = before & ~mask[0]
+        lane.put(Word.BLOCKED, after & ~UNBLOCKABLE)
     mask[0] = before
     if old and lane.write(old, 8, address(mask)):
+        lane.put(Word.BLOCKED, before)
         return LEAVE
-    lane.put(Word.BLOCKED, after & ~UNBLOCKABLE if new else before)
     return 0
 
 
@@ -177,13 +174,13 @@ def prctl(lane: Lane, option: int, first: int, second: int, third: int, fourth: 
     """The process's name."""
     if option & U32 != abi.PR_GET_NAME:
         return LEAVE
-    return LEAVE if lane.write(first, 16, place(lane, NAME)) else 0
+    return LEAVE if lane.write(first, 16, lane.place(NAME)) else 0
 
 
 def getcwd(lane: Lane, buffer: int, size: int) -> int:
     """The current directory."""
-    length = fixed(lane, Fixed.CWD_BYTES)
-    if length == 0 or below(size, length) or lane.write(buffer, length, place(lane, CWD)):
+    length = lane.fixed(Fixed.CWD_BYTES)
+    if length == 0 or below(size, length) or lane.write(buffer, length, lane.place(CWD)):
         return LEAVE
     return length
 
@@ -195,8 +192,8 @@ def readlinkat(lane: Lane, directory: int, path: int, buffer: int, size: int) ->
     name[1] = 0
     if lane.read(path, LINK_BYTES, address(name)) or name[0] != FIRST_OF_LINK or name[1] != LAST_OF_LINK:
         return LEAVE
-    count = min(fixed(lane, Fixed.LINK_BYTES), size)
-    if count <= 0 or lane.write(buffer, count, place(lane, TARGET)):
+    count = min(lane.fixed(Fixed.LINK_BYTES), size)
+    if count <= 0 or lane.write(buffer, count, lane.place(TARGET)):
         return LEAVE
     return count
 
@@ -208,9 +205,14 @@ def uptime(lane: Lane) -> int:
 
 
 def now(lane: Lane, clock: int) -> int:
-    """The time of a clock, nanoseconds; below 0 what the call returns if it has none."""
+    """The time of a clock, nanoseconds; below 0 what the call returns if it has none.
+
+    Negative numbers are of processor time, of a process or thread, or of a device.
+    """
     if clock < 0:
-        return LEAVE
+        process = ~(clock >> 3)
+        mine = clock & WHICH != WHICH and (process == 0 or process == lane.fixed(Fixed.PID))
+        return lane.retired() if mine else -Errno.EINVAL
     if clock not in KNOWN:
         return -Errno.EINVAL
     if clock in OF_CPU:
@@ -250,16 +252,17 @@ def gettimeofday(lane: Lane, time: int, zone: int) -> int:
 
 
 def nanosleep(lane: Lane, request: int, remaining: int) -> int:
-    """Sleep: time goes on, and nothing else."""
+    """Sleep: time goes on, up to the last that there is."""
     time = local(2)
     if lane.read(request, 16, address(time)):
         return LEAVE
-    if not below(time[0], SLEEP_MOST) or not below(time[1], BILLION):
-        return LEAVE
-    slept = lane.word(Word.SKIPPED) + time[0] * BILLION + time[1]
-    if slept + lane.retired() >= LATEST:
-        return LEAVE
-    lane.put(Word.SKIPPED, slept)
+    if time[0] < 0 or not below(time[1], BILLION):
+        return -Errno.EINVAL
+    most = max(LATEST - uptime(lane), 0)
+    more = most
+    if time[0] < LATEST // BILLION:
+        more = min(time[0] * BILLION + time[1], most)
+    lane.put(Word.SKIPPED, lane.word(Word.SKIPPED) + more)
     return 0
 
 
@@ -267,6 +270,3 @@ exit_group = exit
 gettid = getpid
 geteuid = getuid
 getegid = getgid
-
-CALLS: Mapping[str, Callable[..., int]] = vars(descriptors) | vars(files) | vars(mappings) | globals()
-"""What has a call's name is that call."""

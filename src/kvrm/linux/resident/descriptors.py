@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno
 from kvrm.linux.resident.asking import answer, answer_to
-from kvrm.linux.resident.lane_view import U32, Lane, fixed
+from kvrm.linux.resident.lane_view import U32, Lane
 from kvrm.linux.resident.layout import DESCRIPTORS, FLAGS, KINDS, LEAVE, Answer, Ask, Fixed, Stream, Word
 from kvrm.staging.host import below, load
 
@@ -25,13 +25,13 @@ def kind_of(lane: Lane, fd: int) -> int:
     opened = lane.word(Word.OPENED + open_file(lane, fd)) & U32
     if opened:
         return load(answer(lane, opened) + 8 * Answer.KIND)
-    return fixed(lane, KINDS + open_file(lane, fd))
+    return lane.fixed(KINDS + open_file(lane, fd))
 
 
 def stream(lane: Lane, fd: int) -> int:
     """The same of any descriptor; -EBADF if it is none, and those that are not known are for the CPU."""
     if not below(fd, DESCRIPTORS):
-        return LEAVE if fixed(lane, Fixed.BEYOND) else -Errno.EBADF
+        return LEAVE if lane.fixed(Fixed.BEYOND) else -Errno.EBADF
     kind = kind_of(lane, fd)
     if kind == Stream.OTHER:
         return LEAVE
@@ -49,7 +49,7 @@ def answer_of(lane: Lane, file: int) -> int:
 
 def openat(lane: Lane, directory: int, path: int, flags: int, mode: int) -> int:
     """Open a file for reading, or fail to open one."""
-    if flags & CHANGES or flags & abi.O_ACCMODE == abi.O_ACCMODE or not fixed(lane, Fixed.MAY_OPEN):
+    if flags & CHANGES or flags & abi.O_ACCMODE == abi.O_ACCMODE or not lane.fixed(Fixed.MAY_OPEN):
         return LEAVE
     if (number := answer_to(lane, (flags & ~INDIFFERENT) << 32 | Ask.OPEN, directory, path)) < 0:
         return number
@@ -69,7 +69,7 @@ def openat(lane: Lane, directory: int, path: int, flags: int, mode: int) -> int:
 
 def refer(lane: Lane, least: int, file: int, cloexec: int) -> int:
     """The lowest descriptor from `least` on that is free, which then refers to the open file."""
-    if not fixed(lane, Fixed.MAY_OPEN) or not below(least, DESCRIPTORS):
+    if not lane.fixed(Fixed.MAY_OPEN) or not below(least, DESCRIPTORS):
         return LEAVE
     for fd in range(least, DESCRIPTORS):
         if open_file(lane, fd) == 0:
@@ -93,7 +93,7 @@ def dup3(lane: Lane, old: int, new: int, flags: int) -> int:
     """Make a descriptor one of another's open file."""
     if flags & ~abi.O_CLOEXEC or old == new:
         return -Errno.EINVAL
-    if not fixed(lane, Fixed.MAY_OPEN) or not below(new, DESCRIPTORS):
+    if not lane.fixed(Fixed.MAY_OPEN) or not below(new, DESCRIPTORS):
         return LEAVE
     if (kind := stream(lane, old)) < 0:
         return kind
@@ -120,7 +120,7 @@ def fcntl(lane: Lane, fd: int, command: int, argument: int) -> int:
     if command == abi.F_GETFD:
         return lane.word(Word.DESCRIPTOR + fd) >> 32
     if command == abi.F_GETFL:
-        return lane.word(Word.OPENED + file) >> 32 & U32 if kind < Stream.INPUT else fixed(lane, FLAGS + file)
+        return lane.word(Word.OPENED + file) >> 32 & U32 if kind < Stream.INPUT else lane.fixed(FLAGS + file)
     if command == abi.F_SETFD:
         set_descriptor(lane, fd, file, argument & abi.FD_CLOEXEC)
         return 0

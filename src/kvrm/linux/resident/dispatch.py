@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvrm.linux.errno import Errno
-from kvrm.linux.resident.calls import CALLS
 from kvrm.linux.resident.lane_view import U32, Lane
 from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
+from kvrm.linux.resident.staged import CALLS
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.staging.host import apart
 
@@ -47,7 +47,7 @@ STAGED = {number: _with_arguments(row) for number, row in TABLE.items() if row.r
 @apart  # large and rare: in the loop of a GPU's kernel it would cost all handlers registers
 def resident(lane: Lane) -> int:
     """Do the call as `kvrm.linux.calls` would, DONE, or nothing; EXIT if that ends the lane."""
-    if not lane.process():
+    if not lane.place(0):
         return LEAVE
     number = lane.x(8) & U32
     result = -Errno.ENOSYS

@@ -7,7 +7,7 @@ from kvrm.linux.errno import Errno
 from kvrm.linux.files.content import MAX_SIZE
 from kvrm.linux.resident.asking import answer, answer_to
 from kvrm.linux.resident.descriptors import answer_of, open_file, stream
-from kvrm.linux.resident.lane_view import U32, Lane, fixed, give, is_user, is_writable, place, take
+from kvrm.linux.resident.lane_view import U32, Lane, give, is_user, is_writable, take
 from kvrm.linux.resident.layout import (
     LEAVE,
     RANDOM,
@@ -52,11 +52,18 @@ def random_bytes(lane: Lane, address: int, count: int) -> int:
     word = local(1)
     for i in range((count + 3) // 4):
         size = min(count - 4 * i, 4)
-        word[0] = load_four(place(lane, RANDOM) + 4 * (taken + i)) >> 8 * (4 - size)
+        word[0] = load_four(lane.place(RANDOM) + 4 * (taken + i)) >> 8 * (4 - size)
         if lane.write(address + 4 * i, size, address_of(word)):
             return LEAVE
     lane.put(Word.RANDOM, taken + (count + 3) // 4)
     return count
+
+
+def getrandom(lane: Lane, buffer: int, count: int, flags: int) -> int:
+    """Bytes of the seeded generator."""
+    if flags & ~abi.GRND_FLAGS or flags & 6 == 6:
+        return -Errno.EINVAL
+    return random_bytes(lane, buffer, count)
 
 
 def read(lane: Lane, fd: int, buffer: int, count: int) -> int:
@@ -217,12 +224,12 @@ def write_pieces(lane: Lane, kind: int, pieces: int, count: int) -> int:
 
 def room(lane: Lane) -> int:
     """Bytes of a lane's buffer of a stream."""
-    return fixed(lane, Fixed.OUTPUT_BYTES)
+    return lane.fixed(Fixed.OUTPUT_BYTES)
 
 
 def buffer_at(lane: Lane, which: int, at: int) -> int:
     """The address of a byte of one of them."""
-    return lane.part(fixed(lane, Fixed.OUTPUTS + which), room(lane), at)
+    return lane.part(lane.fixed(Fixed.OUTPUTS + which), room(lane), at)
 
 
 def sendfile(lane: Lane, out: int, source: int, offset: int, count: int) -> int:
@@ -265,7 +272,7 @@ def fstat(lane: Lane, fd: int, to: int) -> int:
         return LEAVE
     known = found + 8 * Answer.STATUS
     if kind >= Stream.INPUT:
-        known = place(lane, STATS) + STAT_BYTES * (kind - Stream.INPUT)
+        known = lane.place(STATS) + STAT_BYTES * (kind - Stream.INPUT)
     return LEAVE if lane.write(to, STAT_BYTES, known) else 0
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kvrm.linux.resident.layout import LEAVE, SOME_FIXED
 from kvrm.memory import PAGE, VA_BITS
-from kvrm.staging.host import below, load
+from kvrm.staging.host import below
 
 VA_END = 1 << VA_BITS
 LARGEST = 1 << 26
@@ -43,8 +43,11 @@ class Lane(Protocol):
     def put(self, index: int, value: int) -> int:
         """Set one of them."""
 
-    def process(self) -> int:
-        """The address of the words that are the same for all lanes (`Fixed`); 0 on a bare machine."""
+    def fixed(self, word: int) -> int:
+        """One of the words that are the same for all lanes (`Fixed`)."""
+
+    def place(self, word: int) -> int:
+        """The address of such a word, which more may follow; on a bare machine that of the first is 0."""
 
     def part(self, base: int, size: int, at: int) -> int:
         """The address of byte `at` of the lane's part of buffers of `size` bytes that begin at `base`."""
@@ -66,16 +69,6 @@ class Lane(Protocol):
 
         That is 0 for zeros, or FILE for what is past a file's end. The result: whether it was done.
         """
-
-
-def place(lane: Lane, word: int) -> int:
-    """The address of a word that is the same for all lanes."""
-    return lane.process() + 8 * word
-
-
-def fixed(lane: Lane, word: int) -> int:
-    """Such a word."""
-    return load(place(lane, word))
 
 
 def is_user(address: int, size: int) -> int:

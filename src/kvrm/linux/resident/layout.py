@@ -100,7 +100,8 @@ STATS = FLAGS + OPEN_FILES
 """`struct stat` of INPUT, STDOUT and STDERR."""
 LIMITS = STATS + 3 * STAT_BYTES // 8
 """`struct rlimit` of each resource."""
-UTSNAME = LIMITS + 2 * 16
+RESOURCES = 16
+UTSNAME = LIMITS + 2 * RESOURCES
 TARGET = UTSNAME + 49
 """Where LINK leads."""
 CWD = TARGET + PATH_WORDS

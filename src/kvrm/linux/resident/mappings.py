@@ -8,7 +8,7 @@ from kvrm.linux.loader import MMAP_TOP
 from kvrm.linux.resident.areas import become, have_room, join, mark, protect, replace
 from kvrm.linux.resident.descriptors import answer_of, open_file, stream
 from kvrm.linux.resident.files import bytes_left, content_at
-from kvrm.linux.resident.lane_view import LARGEST, U32, VA_END, Lane, examine, fixed, page_up
+from kvrm.linux.resident.lane_view import LARGEST, U32, VA_END, Lane, examine, page_up
 from kvrm.linux.resident.layout import (
     ADVICE,
     ADVICES,
@@ -42,13 +42,13 @@ MAPPED = What.NEW | What.PROT
 def brk(lane: Lane, address: int) -> int:
     """Move the end of the heap, over pages that nothing else has."""
     old = lane.word(Word.HEAP_END)
-    if below(address, fixed(lane, Fixed.HEAP_START)) or below(VA_END - PAGE, address):
+    if below(address, lane.fixed(Fixed.HEAP_START)) or below(VA_END - PAGE, address):
         return old
     before = page_up(old)
     after = page_up(address)
     start = min(before, after)
     end = max(before, after)
-    if not have_room(lane, start, end) or (before < after and fixed(lane, Fixed.LIMITED)):
+    if not have_room(lane, start, end) or (before < after and lane.fixed(Fixed.LIMITED)):
         return LEAVE
     found = examine(lane, start, end)
     if found & (SOME_OTHER | SOME_CODE):
@@ -76,7 +76,7 @@ def mmap(lane: Lane, address: int, length: int, prot: int, flags: int, fd: int, 
         return kind
     if length == 0:
         return -Errno.EINVAL
-    if address or flags & UNUSUAL or fixed(lane, Fixed.LIMITED):
+    if address or flags & UNUSUAL or lane.fixed(Fixed.LIMITED):
         return LEAVE
     if offset < 0 or not below(length - 1, LARGEST):
         return LEAVE
@@ -141,7 +141,7 @@ def munmap(lane: Lane, address: int, length: int) -> int:
     """Remove mappings that can be put back: memory that was zeros or a file before it was written."""
     end = address + page_up(length)
     lowest = lane.word(Word.LOWEST)
-    if not is_range(address, length) or address < lowest or end > MMAP_TOP or fixed(lane, Fixed.LIMITED):
+    if not is_range(address, length) or address < lowest or end > MMAP_TOP or lane.fixed(Fixed.LIMITED):
         return LEAVE
     if not have_room(lane, address, end) or examine(lane, address, end) & (SOME_OTHER | SOME_CODE):
         return LEAVE
@@ -165,7 +165,7 @@ def raise_lowest(lane: Lane) -> int:
 def mprotect(lane: Lane, address: int, length: int, prot: int) -> int:
     """Change permissions, but not those of code."""
     end = address + page_up(length)
-    if not is_range(address, length) or prot & ~abi.PROT_RWX or fixed(lane, Fixed.LIMITED):
+    if not is_range(address, length) or prot & ~abi.PROT_RWX or lane.fixed(Fixed.LIMITED):
         return LEAVE
     found = examine(lane, address, end)
     if found & (SOME_HOLE | SOME_CODE | SOME_BEYOND) or not have_room(lane, address, end):
@@ -185,7 +185,7 @@ def madvise(lane: Lane, address: int, length: int, advice: int) -> int:
     end = address + page_up(length)
     if not is_range(address, length) or not below(advice, ADVICES):
         return LEAVE
-    marks = fixed(lane, ADVICE + advice)
+    marks = lane.fixed(ADVICE + advice)
     if marks == OTHER_ADVICE or examine(lane, address, end) & SOME_HOLE or not have_room(lane, address, end):
         return LEAVE
     if marks:

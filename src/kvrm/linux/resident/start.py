@@ -9,11 +9,11 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.lane.state import State
 from kvrm.linux import abi, layout
 from kvrm.linux.abi import NSIG
 from kvrm.linux.calls.advice import HARMLESS, NOTED
 from kvrm.linux.calls.mappings import HEAP, SHARED_MEMORY
-from kvrm.linux.calls.process import UNAME
 from kvrm.linux.delivery import set_action
 from kvrm.linux.errno import Failure
 from kvrm.linux.files.nodes import Symlink
@@ -37,10 +37,8 @@ from kvrm.linux.resident.layout import (
     DESCRIPTORS,
     FLAGS,
     KINDS,
-    LIMITS,
     LINK,
     MARKS,
-    NAME,
     OPEN_FILES,
     OTHER_ADVICE,
     PROCESS_WORDS,
@@ -50,17 +48,16 @@ from kvrm.linux.resident.layout import (
     STATS,
     TARGET,
     UNMARKS,
-    UTSNAME,
     Area,
     Fixed,
     Stream,
     What,
     Word,
 )
+from kvrm.linux.resident.of_process import ARRAYS, FIXED, WORDS, set_word, word_of
 from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import Words
-from kvrm.machine.state import State
 from kvrm.memory import PAGE, Mark, Memory
 
 MOST_AREAS = 36
@@ -119,11 +116,7 @@ class Start:
             **dict.fromkeys((Word.STDOUT, Word.STDERR, Word.RANDOM, Word.HAS_CODE), 0),
             **dict.fromkeys((Word.OWN_ACTIONS, Word.AREAS), 0),
             **self.files.inherited(process),
-            Word.SKIPPED: process.kernel.skipped,
-            Word.BLOCKED: process.task.blocked,
-            Word.HEAP_END: process.heap_end,
-            Word.ROBUST_LIST: process.task.robust_list,
-            Word.CLEAR_TID: process.task.clear_tid,
+            **{word: word_of(process, word) for word in WORDS},
             Word.LOWEST: lowest,
             Word.HOLES: holes,
             Word.FILE_ROOM: file_room(process),
@@ -151,10 +144,11 @@ class Start:
             process = self._process.current()
             self._put_areas(process, np.frombuffer(end.areas, np.uint64).reshape(-1, AREA_WORDS))
             self._put_streams(process, end)
-            self._put_signals(process, int(words[Word.BLOCKED]), int(words[Word.OWN_ACTIONS]), end.actions)
-            process.kernel.skipped, process.heap_end = int(words[Word.SKIPPED]), int(words[Word.HEAP_END])
-            process.task.robust_list = int(words[Word.ROBUST_LIST])
-            process.task.clear_tid = int(words[Word.CLEAR_TID])
+            for word in WORDS:
+                set_word(process, word, int(words[word]))
+            for number, action in enumerate(SIGACTION.iter_unpack(end.actions), 1):
+                if int(words[Word.OWN_ACTIONS]) >> number - 1 & 1:
+                    set_action(process, number, Action(*action))
             if words[Word.RANDOM]:
                 process.kernel.random.getrandbits(32 * int(words[Word.RANDOM]))
         return self._process.saved()
@@ -177,12 +171,6 @@ class Start:
                     memory.protect(start, size, prot)
                 memory.mark(start, size, marks, unmarks)
 
-    def _put_signals(self, process: Process, blocked: int, own: int, actions: bytes) -> None:
-        process.task.blocked = blocked
-        for number, action in enumerate(SIGACTION.iter_unpack(actions), 1):
-            if own >> number - 1 & 1:
-                set_action(process, number, Action(*action))
-
     def _put_streams(self, process: Process, end: End) -> None:
         source = _input_of(process)
         if source is not None:
@@ -200,9 +188,11 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     def put(word: int, data: bytes) -> None:
         raw[8 * word : 8 * word + len(data)] = np.frombuffer(data, np.uint8)
 
-    who, link = process.credentials, _target_of_link(process)
-    block[Fixed.PID], block[Fixed.UID], block[Fixed.GID] = process.pid, who.uid, who.gid
-    block[Fixed.HEAP_START], block[Fixed.PENDING] = process.heap_start, process.pending_signals
+    for word, value in FIXED.items():
+        block[word] = value(process)
+    for word, data in ARRAYS.items():
+        put(word, data(process))
+    link = _target_of_link(process)
     block[Fixed.LINK_BYTES] = len(link)
     block[Fixed.LIMITED] = _is_limited(process)
     put(TARGET, link)
@@ -210,15 +200,12 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     if len(directory) <= PAGE and not process.cwd.dead:
         block[Fixed.CWD_BYTES] = len(directory)
         put(CWD, directory)
-    put(NAME, process.task.name.ljust(16, b"\0"))
     actions = [process.signals.action(signal) for signal in range(1, NSIG + 1)]
     put(ACTIONS, b"".join(SIGACTION.pack(a.handler, a.flags, a.restorer, a.mask) for a in actions))
     block[ADVICE : ADVICE + ADVICES] = OTHER_ADVICE & U64
     for advice in HARMLESS:
         marks, unmarks = NOTED[advice]
         block[ADVICE + advice] = marks | unmarks << 32
-    put(UTSNAME, layout.utsname(UNAME))
-    put(LIMITS, b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(16)))
     put(RANDOM, _random_words(snapshot))
     room = process.limit(abi.RLIMIT_NOFILE)[0] - len(process.descriptors)
     block[Fixed.MAY_OPEN] = room >= DESCRIPTORS

@@ -1,0 +1,1 @@
+"""A lane, one guest machine, as every engine and target has it."""
