@@ -312,5 +312,5 @@ def test_inline_assembles(ptxas: str, tmp_path: Path) -> None:
 
 
 def test_inline_has_no_other_policy_beside_it() -> None:
-    with pytest.raises(kvrm.UsageError, match="not for a machine with policies"):
+    with pytest.raises(kvrm.UsageError, match="not for a machine with observers or policies"):
         kvrm.Machine(policies={"dispatch": "inline", "loops": "rule"})

@@ -95,7 +95,6 @@ EMITTERS = (
         for name in (
             "access",
             "device_abi",
-            "device_registers",
             "device_stage",
             "inline",
             "kernel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvrm.engine.interpreter.stage import HandlerStage
-from kvrm.machine.state import OBSERVED
+from kvrm.lane.words import OBSERVED
 from kvrm.observe.observer import Watched
 from kvrm.staging.emitter import I64, Value
 from kvrm.values import Bits
@@ -20,16 +20,16 @@ class CountingStage(HandlerStage):
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
         super().write_memory(address, value, condition)
-        e = self._f.e
+        e = self.f.e
         size, none = e.const(I64, value.width // 8), e.const(I64, 0)
         self._sizes.append(size if condition is None else e.select(self.value(condition), size, none))
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """Only what completes counts: before, the handler may leave, and run again."""
-        e, state = self._f.e, self._f.state
+        e, state = self.f.e, self.f.state
         for size in self._sizes:
             e.store_at(e.add(e.load_at(state, OBSERVED, I64), size), state, OBSERVED)
-        super()._finish()
+        super().finish()
 
 
 class StoreCounter:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvrm.engine.interpreter.stage import HandlerStage
-from kvrm.machine.state import OBSERVED
+from kvrm.lane.words import OBSERVED
 from kvrm.staging.emitter import I32, I64, PTR, Value
 from kvrm.values import Bits
 
@@ -39,7 +39,7 @@ class RecordingStage(HandlerStage):
         self._note(address, value.width // 8 | WRITE, condition)
 
     def _note(self, address: Bits, size: int, condition: Bits | None) -> None:
-        f, e = self._f, self._f.e
+        f, e = self.f, self.f.e
         row = self._row or e.load_at(f.state, OBSERVED, PTR)
         e.store_at(self.value(address), row, 0)
         e.store_at(e.ptrtoint(f.ip, I64), row, 8)
@@ -48,7 +48,7 @@ class RecordingStage(HandlerStage):
         done = e.at(row, ROW)
         self._row = done if condition is None else e.select(self.value(condition), done, row)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         if self._row is not None:
-            self._f.e.store_at(self._row, self._f.state, OBSERVED)
-        super()._finish()
+            self.f.e.store_at(self._row, self.f.state, OBSERVED)
+        super().finish()

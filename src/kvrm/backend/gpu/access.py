@@ -120,9 +120,9 @@ def write(
 def place(e: Emitter, page: ir.Value, address: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Where an address is on the device, and how far the next word is."""
     stride = e.select(e.trunc(page, I1), _c(OWN_STRIDE), _c(WORD))
-    offset = e.and_(address, _c(OFFSET))
+    first, offset = e.and_(page, _c(-2)), e.and_(address, _c(OFFSET))
     inside = e.or_(e.mul(e.lshr(offset, _c(3)), stride), e.and_(offset, _c(INSIDE)))
-    return e.add(e.and_(page, _c(-2)), inside), stride
+    return e.add(first, inside), stride
 
 
 def ask_ahead(e: Emitter, address: ir.Value, page: ir.Value, steps: ir.Value) -> None:

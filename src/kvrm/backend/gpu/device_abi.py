@@ -11,10 +11,10 @@ from enum import IntEnum, auto
 from llvmlite import ir
 
 from kvrm.backend.gpu.warp import Warp
-from kvrm.engine.interpreter.abi import Function, unlikely, untagged
+from kvrm.engine.interpreter.abi import unlikely, untagged
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
 from kvrm.linux.resident import layout as layout_of_calls
-from kvrm.machine import state as layout
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 
 CHUNKS = 1 << 18
@@ -143,7 +143,7 @@ def lane_number(e: Emitter) -> ir.Value:
     return e.zext(e.and_(thread, ir.Constant(I32, GROUP - 1)), I64)
 
 
-class DeviceFunction(Function):
+class DeviceFunction:
     """A handler that leaves in the variables where to go on, since PTX has no tail calls."""
 
     def __init__(

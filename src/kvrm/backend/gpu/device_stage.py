@@ -1,8 +1,6 @@
-"""Handlers and regions on the device: the stages of interpreter and translator over device functions."""
+"""Handlers on the device: what the stage of the interpreter is given instead of the host's target."""
 
 from __future__ import annotations
-
-from contextlib import nullcontext
 
 from llvmlite import ir
 
@@ -12,50 +10,44 @@ from kvrm.backend.gpu.group_memory import parameter, pool_is_used_up, words_of
 from kvrm.backend.gpu.linux import OPERATIONS, Here
 from kvrm.backend.gpu.prefetch import STEPS, STEPS_BYTES
 from kvrm.engine.interpreter.abi import unlikely
+from kvrm.engine.interpreter.handler_target import operand_width
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT
-from kvrm.engine.interpreter.stage import Form, HandlerStage, operand_width
+from kvrm.engine.interpreter.stage import HandlerStage
 from kvrm.engine.nodes import StaticNode
-from kvrm.isa.context import Event
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.layout import ASKED, DONE, EXIT
-from kvrm.machine import state as layout
 from kvrm.staging.device import call, thread_number
 from kvrm.staging.emitter import I1, I32, I64, PTR, Emitter
 from kvrm.values import Bits, StagingError
 
 
-class DeviceStage(HandlerStage):
-    """A handler on the device, and the host's decoder that fills slots for it.
+class DeviceTarget:
+    """A handler on the device, whose number is what decoders put into slots.
 
     One that `prefetches` does so after its first access, by steps that are put into its slots.
     """
 
-    _f: DeviceFunction
-
-    def __init__(
-        self, module: ir.Module, name: str, number: int, form: Form, prefetches: bool = False
-    ) -> None:
-        super().__init__(module, name, None, form, DeviceFunction)
+    def __init__(self, number: int, prefetches: bool = False) -> None:
         self._number, self._prefetches = number, prefetches
         self._way_out: tuple[ir.Block, ir.PhiInstr] | None = None
         self._taken: list[tuple[int, int]] = [(STEPS, STEPS_BYTES)] if prefetches else []
 
-    def read_memory(self, address: Bits, n: int) -> Bits:
-        """Through the group's entries."""
-        self.touches_memory = True
-        f = self._f
-        at = self.value(address)
-        page, value = access.read_far(f.e, f.registers, at, ir.IntType(n))
-        self._accessed(at, page)
-        return self._wrap(value, n)
+    def begin(self, module: ir.Module, name: str) -> DeviceFunction:
+        self._f = DeviceFunction(module, name)
+        return self._f
 
-    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Through the group's entries; nothing is accessed where the condition is 0."""
-        f, e = self._f, self._f.e
-        a, v = self.value(address), self.value(value)
-        with nullcontext() if condition is None else e.if_then(self.value(condition)):
-            self._accessed(a, access.write_far(e, f.registers, a, v))
+    # -- memory ----------------------------------------------------------------------------------------------
+    def read(self, stage: HandlerStage, address: ir.Value, t: ir.Type) -> ir.Value:
+        """Through the group's entries."""
+        page, value = access.read_far(self._f.e, self._f.registers, address, t)
+        self._accessed(address, page)
+        return value
+
+    def write(self, stage: HandlerStage, address: ir.Value, value: ir.Value) -> None:
+        """Through the group's entries."""
+        self._accessed(address, access.write_far(self._f.e, self._f.registers, address, value))
 
     def _accessed(self, address: ir.Value, page: ir.Value) -> None:
         """Leave if an access was refused; `page` is what it returned."""
@@ -66,9 +58,10 @@ class DeviceStage(HandlerStage):
             word, shift = f.operands[STEPS // 8], ir.Constant(I64, 8 * (STEPS % 8))
             access.ask_ahead(e, address, page, e.lshr(word, shift))
 
-    def _step_if(self, condition: ir.Value) -> None:
-        """As the interpreter."""
+    def step_if(self, stage: HandlerStage, condition: ir.Value) -> None:
         self._leave_if(condition, Reason.STEP)
+
+    misaligned_if = step_if
 
     def _leave_if(self, condition: ir.Value, reason: Reason) -> None:
         """Leave, none of the instruction being done yet: by one way out, since it is inlined in the loop."""
@@ -83,12 +76,31 @@ class DeviceStage(HandlerStage):
         unlikely(e.cbranch(condition, block, after))
         e.position_at_end(after)
 
-    def _finish(self) -> None:
-        if self._event is not None and self._event[0] is Event.SVC:
-            self._call_resident()
-        super()._finish()
+    # -- operands --------------------------------------------------------------------------------------------
+    def operand(self, stage: HandlerStage, node: StaticNode) -> tuple[ir.Value, int]:
+        """From the slot's words, which the loop has loaded; aligned, so that none is in two of them."""
+        size = operand_width(node.width) // 8
+        free = set(range(OPERAND_BYTES)).difference(*(range(at, at + n) for at, n in self._taken))
+        at = next((a for a in range(0, OPERAND_BYTES, size) if free.issuperset(range(a, a + size))), None)
+        if at is None:
+            raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
+        self._taken.append((at, size))
+        f, e = self._f, self._f.e
+        with e.goto_block(stage.loads):
+            word = f.operands[at // 8]
+            raw = e.lshr(word, ir.Constant(I64, 8 * (at % 8))) if at % 8 else word
+            raw = raw if node.width == 64 else e.trunc(raw, ir.IntType(node.width))
+        return raw, at
 
-    def _call_resident(self) -> None:
+    def name(self, e: Emitter, function: ir.Function, slot: ir.Value) -> None:
+        for offset in (0, PLAIN_ID):
+            e.store_at(ir.Constant(I32, self._number), slot, offset)
+
+    # -- what is next ----------------------------------------------------------------------------------------
+    def jump_far(self, stage: HandlerStage, target: Bits) -> None:
+        self._f.jump(stage.value(target))
+
+    def call(self, stage: HandlerStage) -> None:
         """A system call that is done here ends the handler; any other goes on to leave."""
         f, e = self._f, self._f.e
         # a call in the loop itself would cost it registers: all that live across it are saved
@@ -99,7 +111,7 @@ class DeviceStage(HandlerStage):
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, DONE))):
             f.advance(e.at(f.ip, SLOT))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, EXIT))):
-            f.leave(Reason.EXIT, None, left, PC=self.value(self.pc + 4))
+            f.leave(Reason.EXIT, None, left, PC=stage.value(stage.pc + 4))
         with e.if_then(e.icmp_unsigned("==", verdict, ir.Constant(I64, ASKED))):
             f.leave(Reason.NO_ANSWER, f.ip, f.budget)
         used_up = call(e, pool_is_used_up, f.parameters())
@@ -127,26 +139,3 @@ class DeviceStage(HandlerStage):
         for word, value in known.items():
             e.store_at(value, words, 8 * word)
         return words
-
-    def _loaded(self, node: StaticNode) -> ir.Value:
-        """From the slot's words, which the loop has loaded; aligned, so that none is in two of them."""
-        size = operand_width(node.width) // 8
-        free = set(range(OPERAND_BYTES)).difference(*(range(at, at + n) for at, n in self._taken))
-        at = next((a for a in range(0, OPERAND_BYTES, size) if free.issuperset(range(a, a + size))), None)
-        if at is None:
-            raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
-        self._taken.append((at, size))
-        f, e = self._f, self._f.e
-        with e.goto_block(self._loads):
-            word = f.operands[at // 8]
-            raw = e.lshr(word, ir.Constant(I64, 8 * (at % 8))) if at % 8 else word
-            raw = raw if node.width == 64 else e.trunc(raw, ir.IntType(node.width))
-        self._stored.append((node, at))
-        return raw
-
-    def _jump_far(self, target: Bits) -> None:
-        self._f.jump(self.value(target))
-
-    def _name_handler(self, e: Emitter, slot: ir.Value) -> None:
-        for offset in (0, PLAIN_ID):
-            e.store_at(ir.Constant(I32, self._number), slot, offset)

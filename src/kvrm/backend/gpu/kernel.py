@@ -26,7 +26,7 @@ from kvrm.backend.gpu.device_abi import (
     pointer,
     shared_words,
 )
-from kvrm.backend.gpu.device_stage import DeviceStage
+from kvrm.backend.gpu.device_stage import DeviceTarget
 from kvrm.backend.gpu.group_memory import table_of, words_of
 from kvrm.backend.gpu.inline import make_classifier
 from kvrm.backend.gpu.region import DeviceRegion
@@ -38,12 +38,12 @@ from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.inline import Emits
 from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT
-from kvrm.engine.interpreter.stage import Form
+from kvrm.engine.interpreter.stage import Form, HandlerStage
 from kvrm.engine.translator.region import Region
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.staging.device import begin_kernel, call, thread_number
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
 from kvrm.staging.ptx import LAYOUT, TRIPLE
@@ -158,8 +158,8 @@ def _handler(
     number: int,
     form: Form = Form.ALL,
     prefetches: bool = False,
-) -> DeviceStage:
-    made = DeviceStage(module, name, number, form, prefetches)
+) -> HandlerStage:
+    made = HandlerStage(module, name, DeviceTarget(number, prefetches), form)
     made.build(d, statics)
     return made
 

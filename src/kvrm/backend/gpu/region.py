@@ -19,14 +19,14 @@ from llvmlite import ir
 from kvrm.backend.gpu import access
 from kvrm.backend.gpu.access import Site
 from kvrm.backend.gpu.device_abi import PLAIN, RegionFunction, Var
-from kvrm.backend.gpu.device_registers import DeviceRegisters, RegistersInMemory
 from kvrm.backend.gpu.flow import in_flow_order
-from kvrm.engine.interpreter.abi import Function, unlikely
+from kvrm.engine.interpreter.abi import HandlerFunction, unlikely
 from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.stage import RegionStage
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import I1, I32, I64
 from kvrm.values import Bits, bits
 
@@ -80,7 +80,7 @@ class DeviceRegion(RegionStage):
         """What was built."""
         return self._f.fn
 
-    def _function(self, module: ir.Module, name: str) -> Function:
+    def _function(self, module: ir.Module, name: str) -> HandlerFunction:
         return RegionFunction(module, name, RegionEmitter)
 
     def _flags_word(self, name: str, t: ir.Type, first: ir.Value) -> ir.Value:
@@ -90,8 +90,14 @@ class DeviceRegion(RegionStage):
         return self._registers.slot(name, t, first)
 
     def _make_registers(self, widths: dict[int, int]) -> Registers:
-        kind = DeviceRegisters if self._alone else RegistersInMemory
-        return kind(self, self.e, self.state, widths, self._f.registers)
+        def place(offset: int) -> ir.Value:
+            return self.e.at(self._f.registers if offset < layout.V_OFFSET else self.state, offset)
+
+        if self._alone:
+            return Registers(self, self.e, place, widths)
+        # A region whose blocks follow each other in no fixed order enters and leaves often. Each block loads
+        # what it uses and stores what it changes: entering takes no time, and a thread needs few registers.
+        return Registers(self, self.e, place, dict.fromkeys(widths, 128), in_state=True)
 
     # -- control flow ----------------------------------------------------------------------------------------
     def _start(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from llvmlite import ir
 
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.slots import SLOT_PER_PC
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Callee, Emitter
 
 CONVENTION = "preserve_nonecc"
@@ -18,8 +20,35 @@ HANDLER = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, I64, I64, I64])
 DECODER = ir.FunctionType(ir.VoidType(), [I32, I64, PTR])
 
 
+class HandlerFunction(Protocol):
+    """A function that a handler or a region becomes, under construction: what it has, and the ways out of it.
+
+    `state` is the lane's, `registers` its general ones, `ip` the slot that runs.
+    """
+
+    fn: ir.Function
+    e: Emitter
+    state: ir.Value
+    registers: ir.Value
+    ip: ir.Value
+    budget: ir.Value
+    flags: list[ir.Value]
+
+    def tail(self, target: ir.Value, ip: ir.Value, budget: ir.Value) -> None:
+        """Continue in another handler."""
+
+    def leave(self, reason: Reason, ip: ir.Value | None, budget: ir.Value, **fields: ir.Value) -> None:
+        """Return to the host, with these fields in the state; ip None when PC says where to go on."""
+
+    def advance(self, ip: ir.Value, cost: int = 1) -> None:
+        """Retire `cost` instructions and run the slot at `ip`, or leave when the budget is used up."""
+
+    def jump(self, target: ir.Value, cost: int = 1) -> None:
+        """Retire and continue at the guest address `target`, or leave if its page is not predecoded."""
+
+
 class Function:
-    """A handler-shaped function under construction: its arguments and the ways out of it."""
+    """A handler-shaped function of the host."""
 
     def __init__(
         self, module: ir.Module, name: str, linkage: str = "internal", emitter: type[Emitter] = Emitter

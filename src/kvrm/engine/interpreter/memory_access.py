@@ -9,9 +9,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.engine.interpreter import state_space
-from kvrm.engine.interpreter.abi import Function, unlikely
+from kvrm.engine.interpreter.abi import HandlerFunction, unlikely
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 from kvrm.staging.translation import define
@@ -76,7 +76,9 @@ def fetched(e: Emitter, state: ir.Value, pc: ir.Value, lost: ir.Block) -> ir.Val
     return e.load(host_address(e, found, e.and_(pc, _c(PAGE - 1))), typ=I32, align=4)
 
 
-def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: ir.Function) -> ir.Value:
+def fast_address(
+    f: HandlerFunction, address: ir.Value, size: int, access: str, slow: ir.Function
+) -> ir.Value:
     """The host address of `size` guest bytes that lie on one filled page; else continue in `slow`."""
     e = f.e
     bad = e.append_basic_block("slow")
@@ -93,26 +95,26 @@ def fast_address(f: Function, address: ir.Value, size: int, access: str, slow: i
     return host_address(e, found, offset)
 
 
-def read_slow(f: Function, address: ir.Value, t: ir.Type) -> ir.Value:
+def read_slow(f: HandlerFunction, address: ir.Value, t: ir.Type) -> ir.Value:
     """A little-endian `t` at `address`, on one page or two."""
     data = _buffer(f, t)
     _transfer(f, address, t, data, "R")
     return f.e.load(data, typ=t, align=1)
 
 
-def write_slow(f: Function, address: ir.Value, value: ir.Value) -> None:
+def write_slow(f: HandlerFunction, address: ir.Value, value: ir.Value) -> None:
     """Store `value` on one page or two, nothing unless all of it may be written."""
     data = _buffer(f, value.type)
     f.e.store(value, data, align=1)
     _transfer(f, address, value.type, data, "W")
 
 
-def _buffer(f: Function, t: ir.Type) -> ir.Value:
+def _buffer(f: HandlerFunction, t: ir.Type) -> ir.Value:
     with f.e.goto_block(f.fn.entry_basic_block):
         return f.e.words(-(-t.width // 64))
 
 
-def _transfer(f: Function, address: ir.Value, t: ir.Type, data: ir.Value, access: str) -> None:
+def _transfer(f: HandlerFunction, address: ir.Value, t: ir.Type, data: ir.Value, access: str) -> None:
     """By the staged text; leave with MEMORY where the page of a byte is not filled or not allowed."""
     e, size = f.e, _c(t.width // 8)
     kernel = state_space.read if access == "R" else state_space.write

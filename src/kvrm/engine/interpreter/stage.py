@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import Enum, auto
 from typing import Any
 
 from llvmlite import ir
 
 from kvrm.engine.interpreter import flags
-from kvrm.engine.interpreter.abi import DECODER, Function
-from kvrm.engine.interpreter.memory_access import fast_address, read_slow, write_slow
-from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS, SLOT, SLOT_PER_PC
+from kvrm.engine.interpreter.abi import DECODER
+from kvrm.engine.interpreter.handler_target import HandlerTarget, operand_width
+from kvrm.engine.interpreter.slots import OPERANDS, SLOT, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
-from kvrm.memory import OUTSIDE, VA_BITS
-from kvrm.staging.emitter import I8, I64, PTR, Emitter, constant, integer
+from kvrm.staging.emitter import I8, I64, Emitter, constant, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
 
 
@@ -37,31 +37,21 @@ class Form(Enum):
 class HandlerStage(Context):
     """Runs one variant of a definition over LLVM values and leaves a handler in the module.
 
-    The handler proper has no calls, so that LLVM needs no stack frame in it. An access that is not on one
-    filled page with the right permission continues in the handler's *slow* twin, which is the same definition
-    over the careful access functions.
+    `f` is the function that it becomes, whose block `loads` fetches the operands.
     """
 
     level = 2
 
-    def __init__(
-        self,
-        module: ir.Module,
-        name: str,
-        slow: ir.Function | None,
-        form: Form = Form.ALL,
-        function: type[Function] = Function,
-    ) -> None:
+    def __init__(self, module: ir.Module, name: str, target: HandlerTarget, form: Form = Form.ALL) -> None:
         super().__init__()
-        self._slow, self._form = slow, form
-        self._f = function(module, name)
-        self._loads = self._f.e.block
-        self._entry = self._f.fn.append_basic_block("body")
-        self._f.e.position_at_end(self._entry)
+        self._target, self._form = target, form
+        self.f = target.begin(module, name)
+        self.loads = self.f.e.block
+        self._entry = self.f.fn.append_basic_block("body")
+        self.f.e.position_at_end(self._entry)
         self._static = StaticStage()
         self._operands: dict[int, ir.Value] = {}
         self._stored: list[tuple[StaticNode, int]] = []
-        self._used = 0
         self._next: tuple[Bits, Bits | None] | None = None
         self._event: tuple[Event, Bits] | None = None
         self._fpcr = False
@@ -77,11 +67,11 @@ class HandlerStage(Context):
             for f in definition.parameters
         }
         definition.run(self, fields)
-        self._finish()
+        self.finish()
 
     @property
     def function(self) -> ir.Function:
-        return self._f.fn
+        return self.f.fn
 
     def decoder(
         self, module: ir.Module, name: str, definition: Definition, special: HandlerStage | None
@@ -128,20 +118,20 @@ class HandlerStage(Context):
     def _fill(self, e: Emitter, leaves: dict[str, ir.Value], slot: ir.Value) -> None:
         """Store the handler and its operands to a slot; the pc in an undecoded slot was read before."""
         memo: dict[int, ir.Value] = {}
-        self._name_handler(e, slot)
+        self._target.name(e, self.function, slot)
         for node, offset in self._stored:
             value = compute(e, leaves, Bits(node.width, node), memo)
             t = ir.IntType(operand_width(node.width))
             e.store_at(value if value.type == t else e.zext(value, t), slot, OPERANDS + offset, align=1)
 
-    def _name_handler(self, e: Emitter, slot: ir.Value) -> None:
-        e.store_at(self._f.fn, slot, 0)
-
-    def _finish(self) -> None:
-        f = self._f
+    def finish(self) -> None:
+        """Emit the handler's end."""
+        f = self.f
         following = f.e.at(f.ip, SLOT)
         if self._event is not None:
             event, value = self._event
+            if event is Event.SVC:
+                self._target.call(self)
             retires = event in (Event.SVC, Event.CODE_WRITE)
             left = f.e.sub(f.budget, ir.Constant(I64, int(retires)))
             pc = self.value(self.pc + 4 * retires)
@@ -150,11 +140,11 @@ class HandlerStage(Context):
             f.advance(following)
         else:
             self._finish_branch(*self._next, following)
-        f.e.position_at_end(self._loads)
+        f.e.position_at_end(self.loads)
         f.e.branch(self._entry)
 
     def _finish_branch(self, target: Bits, condition: Bits | None, following: ir.Value) -> None:
-        f = self._f
+        f = self.f
         if condition is not None:
             taken = f.e.append_basic_block("taken")
             fall = f.e.append_basic_block("fall")
@@ -166,21 +156,9 @@ class HandlerStage(Context):
             delta = (target - self.pc).trunc(32) * SLOT_PER_PC
             f.advance(f.e.at(f.ip, f.e.sext(self.value(delta), I64)))
         elif isinstance(target.payload, StaticNode):
-            self._jump_far(target)
+            self._target.jump_far(self, target)
         else:
             f.jump(self.value(target))
-
-    def _jump_far(self, target: Bits) -> None:
-        """To a known address on another page: predecoding has found where in the code table to look."""
-        inside = target.ult(1 << VA_BITS)
-        row = cond(inside, (target.lsr(12) * 8).trunc(32), bits(32, 8 * OUTSIDE))
-        f, e = self._f, self._f.e
-        table = e.load_at(f.state, layout.CODE_TABLE, PTR)
-        slots = e.load_at(table, e.zext(self.value(row), I64), PTR)
-        with e.if_then(e.icmp_unsigned("==", slots, ir.Constant(PTR, None)), likely=False):
-            f.leave(Reason.CODE, None, e.sub(f.budget, ir.Constant(I64, 1)), PC=self.value(target))
-        offset = (target & 4095).trunc(32) * SLOT_PER_PC
-        f.advance(e.at(slots, e.zext(self.value(offset), I64)))
 
     # -- values ----------------------------------------------------------------------------------------------
     def apply(
@@ -188,7 +166,7 @@ class HandlerStage(Context):
     ) -> Node:
         """Emit a primitive."""
         values = [self.value(a) for a in args]
-        return RunNode(self, row.emit(self._f.e, integer(width, lanes), *values, *attrs), row.name, args)
+        return RunNode(self, row.emit(self.f.e, integer(width, lanes), *values, *attrs), row.name, args)
 
     def value(self, b: Bits) -> ir.Value:
         """The LLVM value of `b`; a predecode value becomes an operand."""
@@ -212,31 +190,21 @@ class HandlerStage(Context):
         if not isinstance(inner, StaticNode):
             return None
         narrow = self._operand(inner)
-        with self._f.e.goto_block(self._loads):
-            return self._f.e.zext(narrow, ir.IntType(node.width))
+        with self.f.e.goto_block(self.loads):
+            return self.f.e.zext(narrow, ir.IntType(node.width))
 
     def _spread(self, node: StaticNode) -> ir.Value | None:
         """Several lanes or more than 64 bits fit no operand: the last steps to them are taken at run time."""
         if isinstance(node.row, str) or (node.lanes == 1 and node.width <= 64):
             return None
         args = [self.value(a) for a in node.args]
-        with self._f.e.goto_block(self._loads):
-            return node.row.emit(self._f.e, integer(node.width, node.lanes), *args, *node.attrs)
+        with self.f.e.goto_block(self.loads):
+            return node.row.emit(self.f.e, integer(node.width, node.lanes), *args, *node.attrs)
 
     def _loaded(self, node: StaticNode) -> ir.Value:
-        width = operand_width(node.width)
-        if self._used + width // 8 > OPERAND_BYTES:
-            raise StagingError(f"operands take more than {OPERAND_BYTES} bytes")
-        e, t = self._f.e, ir.IntType(width)
-        with e.goto_block(self._loads):
-            raw = e.load_at(self._f.ip, OPERANDS + self._used, t, align=1)
-            if node.width < width:
-                limits = [ir.Constant(t, 0), ir.Constant(t, 1 << node.width)]
-                raw.set_metadata("range", self._f.fn.module.add_metadata(limits))
-                raw = e.trunc(raw, ir.IntType(node.width))
-        self._stored.append((node, self._used))
-        self._used += width // 8
-        return raw
+        value, at = self._target.operand(self, node)
+        self._stored.append((node, at))
+        return value
 
     def _wrap(self, value: ir.Value, width: int) -> Bits:
         return Bits(width, RunNode(self, value))
@@ -252,7 +220,7 @@ class HandlerStage(Context):
         """Zero: a handler that depends on the control register leaves for the host unless it is zero."""
         if not self._fpcr:
             self._fpcr = True
-            f = self._f
+            f = self.f
             value = f.e.load_at(f.state, layout.SYSTEM_OFFSET + 8 * System.FPCR, I64)
             with f.e.if_then(f.e.icmp_unsigned("!=", value, ir.Constant(I64, 0)), likely=False):
                 f.leave(Reason.STEP, f.ip, f.budget)
@@ -261,12 +229,12 @@ class HandlerStage(Context):
     @property
     def retired(self) -> Bits:
         """Horizon minus what is left of the budget."""
-        f = self._f
+        f = self.f
         horizon = f.e.load_at(f.state, layout.HORIZON, I64)
         return self._wrap(f.e.sub(horizon, f.budget), 64)
 
     def _x(self, r: Bits, slot31: int) -> ir.Value:
-        e, slot = self._f.e, self._slot(r, slot31)
+        e, slot = self.f.e, self._slot(r, slot31)
         if self._form is Form.AT_SP and slot31 == layout.SP:
             # the operand is not looked at, but has its place: the slow twin finds all others behind it
             slot = ir.Constant(I8, layout.SP)
@@ -280,97 +248,70 @@ class HandlerStage(Context):
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
         """Load from the state."""
         offset = self._x(r, layout.SP if sp else layout.ZERO)
-        return self._wrap(self._f.e.load_at(self._f.registers, offset, ir.IntType(n)), n)
+        return self._wrap(self.f.e.load_at(self.f.registers, offset, ir.IntType(n)), n)
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
         """Store to the state."""
         offset = self._x(r, layout.SP if sp else layout.DISCARD)
-        self._f.e.store_at(self.value(value), self._f.registers, offset)
+        self.f.e.store_at(self.value(value), self.f.registers, offset)
 
     def _v(self, r: Bits) -> ir.Value:
         slot = self.value(r.zext(16).lsl(4) + layout.V_OFFSET)
-        return self._f.e.zext(slot, I64)
+        return self.f.e.zext(slot, I64)
 
     def read_v(self, r: Bits, n: int) -> Bits:
         """Load from the state."""
-        return self._wrap(self._f.e.load_at(self._f.state, self._v(r), ir.IntType(n), align=n // 8), n)
+        return self._wrap(self.f.e.load_at(self.f.state, self._v(r), ir.IntType(n), align=n // 8), n)
 
     def write_v(self, r: Bits, value: Bits) -> None:
         """Store all 128 bits to the state, in one piece: a later vector load can then be forwarded."""
-        self._f.e.store_at(self.value(value.zext(128).split(64)), self._f.state, self._v(r), align=16)
+        self.f.e.store_at(self.value(value.zext(128).split(64)), self.f.state, self._v(r), align=16)
 
     def read_flags(self) -> Flags:
         """The flags travel in registers from handler to handler."""
-        n, z, c, v = (self._wrap(f, 1) for f in flags.read(self._f.e, self._f.flags))
+        n, z, c, v = (self._wrap(f, 1) for f in flags.read(self.f.e, self.f.flags))
         return n, z, c, v
 
     def write_flags(self, nzcv: Flags) -> None:
         if any(f.width != 1 for f in nzcv):
             raise StagingError("a flag has one bit")
-        self._f.flags = flags.write(self._f.e, nzcv, [self.value(f) for f in nzcv])
+        self.f.flags = flags.write(self.f.e, nzcv, [self.value(f) for f in nzcv])
 
     def read_system(self, register: System) -> Bits:
         """Load from the state."""
-        return self._wrap(self._f.e.load_at(self._f.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
+        return self._wrap(self.f.e.load_at(self.f.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
 
     def write_system(self, register: System, value: Bits) -> None:
         """Store to the state."""
-        self._f.e.store_at(self.value(value), self._f.state, layout.SYSTEM_OFFSET + 8 * register)
+        self.f.e.store_at(self.value(value), self.f.state, layout.SYSTEM_OFFSET + 8 * register)
 
     # -- memory ----------------------------------------------------------------------------------------------
     def read_memory(self, address: Bits, n: int) -> Bits:
-        """On the fast path one page-table entry is checked; anything unusual goes to the slow twin."""
         self.touches_memory = True
-        f, t = self._f, ir.IntType(n)
-        if self._slow is None:
-            return self._wrap(read_slow(f, self.value(address), t), n)
-        host = fast_address(f, self.value(address), n // 8, "R", self._slow)
-        return self._wrap(f.e.load(host, typ=t, align=1), n)
+        return self._wrap(self._target.read(self, self.value(address), ir.IntType(n)), n)
 
     def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """As `read_memory`; nothing is accessed where the condition is 0."""
+        """Nothing is accessed where the condition is 0."""
         self.touches_memory = True
-        f, e = self._f, self._f.e
         a, v = self.value(address), self.value(value)
-        if condition is not None:
-            store = e.append_basic_block("store")
-            after = e.append_basic_block("after")
-            e.cbranch(self.value(condition), store, after)
-            e.position_at_end(store)
-        if self._slow is None:
-            write_slow(f, a, v)
-        else:
-            e.store(v, fast_address(f, a, value.width // 8, "W", self._slow), align=1)
-        if condition is not None:
-            e.branch(after)
-            e.position_at_end(after)
+        with nullcontext() if condition is None else self.f.e.if_then(self.value(condition)):
+            self._target.write(self, a, v)
 
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """The host's single step tells of what is not."""
         if size > 1:
-            self._step_if(self.value((address & (size - 1)).ne(0)))
-
-    def _step_if(self, condition: ir.Value) -> None:
-        """Have the host's single step run the instruction, none of which is done yet."""
-        f = self._f
-        with f.e.if_then(condition, likely=False):
-            f.leave(Reason.STEP, f.ip, f.budget)
+            self._target.step_if(self, self.value((address & (size - 1)).ne(0)))
 
     def require_sp_aligned(self, r: Bits, address: Bits) -> None:
-        """The careful twin finds it again, and has the host's single step tell."""
         self._base = r
         if self._form is Form.AT_X:
             return
-        f, e = self._f, self._f.e
         wrong = self.value((address & 15).ne(0))
         if self._form is not Form.AT_SP:
+            e = self.f.e
             is_sp = e.icmp_unsigned("==", self._slot(r, layout.SP), ir.Constant(I8, layout.SP))
             wrong = e.and_(is_sp, wrong)
-        if self._slow is None:
-            self._step_if(wrong)
-            return
-        with e.if_then(wrong, likely=False):
-            f.tail(self._slow, f.ip, f.budget)
+        self._target.misaligned_if(self, wrong)
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """Noted; the handler ends with it."""
@@ -379,11 +320,3 @@ class HandlerStage(Context):
     def event(self, event: Event, value: Lift = 0) -> None:
         """Noted; the handler ends with it."""
         self._event = (event, value if isinstance(value, Bits) else bits(64, value))
-
-
-def operand_width(width: int) -> int:
-    """Bits that an operand of `width` bits takes in a slot."""
-    for w in (8, 16, 32, 64):
-        if width <= w:
-            return w
-    raise StagingError(f"an operand of {width} bits")

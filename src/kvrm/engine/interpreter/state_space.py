@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.memory import R_BIT, W_BIT, access, flat
 from kvrm.memory.space import Space
 from kvrm.staging.host import apart, load_byte, store_byte

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from kvrm.engine.interpreter.handler_target import HostTarget
 from kvrm.engine.interpreter.stage import Form, HandlerStage
 from kvrm.isa.definition import Definition
 
@@ -16,7 +17,7 @@ def build_handlers(
     """Emit them, staged by `kind`; the decoder that chooses among them and fills the slot."""
 
     def build(into: ir.Module, suffix: str, slow: ir.Function | None, form: Form = Form.ALL) -> HandlerStage:
-        stage = kind(into, name + suffix, slow, form)
+        stage = kind(into, name + suffix, HostTarget(slow), form)
         stage.build(definition, statics)
         return stage
 

@@ -7,6 +7,7 @@ comparison that it came from; `spill` stores what a block has changed where othe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -15,7 +16,7 @@ from kvrm.engine.interpreter import flags
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.isa.context import Flags
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import FLOATS, I64, Emitter
 from kvrm.values import Bits
 
@@ -28,13 +29,19 @@ class Registers:
 
     `widths` has the most bits that the region uses of each SIMD&FP register: one that is never used as 128
     bits is kept as a number, and what lies above it apart, since only exits need that. With `in_state`,
-    blocks find registers in the state, and exits have nothing to write back but flags.
+    blocks find registers in the state, and exits have nothing to write back but flags. `place` tells where
+    the word at an offset of the state is.
     """
 
     def __init__(
-        self, stage: Any, e: Emitter, state: ir.Value, widths: dict[int, int], in_state: bool = False
+        self,
+        stage: Any,
+        e: Emitter,
+        place: Callable[[int], ir.Value],
+        widths: dict[int, int],
+        in_state: bool = False,
     ) -> None:
-        self._stage, self._e, self._state, self._in_state = stage, e, state, in_state
+        self._stage, self._e, self._place, self._in_state = stage, e, place, in_state
         self._entry = e.block
         self._widths = {r: 128 if w > 64 else max(w, 32) for r, w in widths.items()}
         self._slots: dict[str, ir.Value] = {}
@@ -62,10 +69,6 @@ class Registers:
         if first is not None:
             e.store(e.load(self._place(first), typ=t) if isinstance(first, int) else first, slot)
         return slot
-
-    def _place(self, offset: int) -> ir.Value:
-        """Where a word of the state is."""
-        return self._e.at(self._state, offset)
 
     def begin(self, flags: Flags | None) -> None:
         """A new block: nothing is known but, perhaps, the flags that its only predecessor ends with."""

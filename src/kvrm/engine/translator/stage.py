@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from kvrm.engine.interpreter.abi import Function, unlikely
+from kvrm.engine.interpreter.abi import Function, HandlerFunction, unlikely
 from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_PC
 from kvrm.engine.translator.deferred import Deferred, RegionEmitter
 from kvrm.engine.translator.page_sites import Accesses
@@ -22,7 +22,7 @@ from kvrm.engine.translator.region_values import RegionValues
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.together import Together
 from kvrm.isa.context import Flags, System
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import I64, PTR
 
 UNROLLED = 48
@@ -67,11 +67,14 @@ class RegionStage(RegionValues):
         self._number = _c(region.number)
 
     # -- building --------------------------------------------------------------------------------------------
-    def _function(self, module: ir.Module, name: str) -> Function:
+    def _function(self, module: ir.Module, name: str) -> HandlerFunction:
         return Function(module, name, "external", RegionEmitter)
 
     def _make_registers(self, widths: dict[int, int]) -> Registers:
-        return Registers(self, self.e, self.state, widths, in_state=self._region.brief)
+        def place(offset: int) -> ir.Value:
+            return self.e.at(self.state, offset)
+
+        return Registers(self, self.e, place, widths, in_state=self._region.brief)
 
     def build(self) -> None:
         """Emit the function's body."""
