@@ -42,6 +42,10 @@ SIZE: Final = 1 << 16
 """Bytes of a file that are lent."""
 ENOUGH: Final = 64
 """Such calls that Python does first: to get native code ready takes longer than many programs run."""
+_ANSWER, _SKIPPED, _BLOCKED, _PENDING = (
+    int(index) for index in (layout.ANSWER >> 3, Word.SKIPPED, Word.BLOCKED, Fixed.PENDING)
+)
+"""Indices for every call that Python does: members of an enumeration take several times as long."""
 _FILE: Final = 1
 """The number of the one open file that native code knows, and of the answer that has its bytes."""
 
@@ -70,7 +74,7 @@ class Lent:
 
     def __init__(self, state: Any, make: Callable[[int, int], Answering] | None = None) -> None:
         self._state, self._make = state, make
-        self._calls = 0
+        self._calls, self._lends = 0, False
         self._answering: Answering | None = None
         self._read: Callable[[], GuestFile | None] = lambda: None
         self._next: tuple[int, GuestFile] | None = None
@@ -91,18 +95,18 @@ class Lent:
                 self._answering = self._get_ready(process, self._make)
         if self._answering is None or task.seccomp:
             return
-        self._words[Word.SKIPPED], self._words[Word.BLOCKED] = process.kernel.skipped, task.blocked
-        self._block[Fixed.PENDING] = process.pending_signals
+        self._words[_SKIPPED], self._words[_BLOCKED] = process.kernel.skipped, task.blocked
+        self._block[_PENDING] = process.pending_signals
         if following is not None:
             self._lend(process, *following)
-        self._state[layout.ANSWER >> 3] = self._answering.function
+        self._state[_ANSWER], self._lends = self._answering.function, True
 
     def end(self, process: Process) -> None:
         """Nothing is lent any more, and the process is what native code has made of it."""
-        if self._answering is None or self._state[layout.ANSWER >> 3] == 0:
+        if not self._lends:
             return
-        self._state[layout.ANSWER >> 3] = 0
-        process.task.blocked = self._words[Word.BLOCKED]
+        self._state[_ANSWER], self._lends = 0, False
+        process.task.blocked = self._words[_BLOCKED]
         if self._file is not None:
             self._file.offset = self._words[Word.OFFSET + _FILE]
             self._file, self._words[Word.DESCRIPTOR + self._fd] = None, 0
