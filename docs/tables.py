@@ -13,6 +13,8 @@ from typing import Any
 import network_tables
 from results import Result, every, newest, number, table
 
+from kvrm.lane.words import TABLE
+
 G, M = 1e9, 1e6
 LANES = 131072
 PROFILED = 65536
@@ -324,7 +326,16 @@ def _outcome(run: dict[str, Any]) -> str:
     return ", ".join(f"{run[what]:,} {what}" for what in counted if what in run)
 
 
+def lane() -> Iterator[str]:
+    """The words of a lane's state."""
+    rows = [
+        (str(part.offset), f"`{part.name}`", f"{part.elements} x {part.size}", part.what) for part in TABLE
+    ]
+    yield from table(["offset", "name", "bytes", "what"], rows, left=4)
+
+
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "lane": lane,
     "headline": headline,
     "programs": programs,
     "real": real,

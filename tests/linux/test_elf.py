@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvrm.errors import ProgramError
+from kvrm.lane.state import State
 from kvrm.linux.boot import boot
 from kvrm.linux.loader import ARGUMENT_LIMIT, MMAP_TOP, PIE_BASE, STACK_BASE, STACK_TOP
 from kvrm.memory import PAGE, Memory, Prot
@@ -23,7 +24,6 @@ from linux_tools import (
     Elf,
     Guest,
     R,
-    Registers,
     Segment,
     W,
     X,
@@ -84,8 +84,8 @@ BAD = {
 }
 
 
-def _start(data: bytes, **options: object) -> tuple[Memory, Registers]:
-    memory, state = Memory(), Registers()
+def _start(data: bytes, **options: object) -> tuple[Memory, State]:
+    memory, state = Memory(), State()
     boot(memory, state, program=data, **options).start()  # type: ignore[arg-type]
     return memory, state
 
@@ -130,7 +130,7 @@ def test_an_interpreter_with_fixed_addresses_is_loaded_from_the_root(tmp_path: P
 @pytest.mark.parametrize("path", ["nosuch", "."])
 def test_a_program_must_be_a_regular_file(tmp_path: Path, path: str) -> None:
     with pytest.raises(ProgramError, match=r"no such file|not a regular file"):
-        boot(Memory(), Registers(), program=tmp_path / path)
+        boot(Memory(), State(), program=tmp_path / path)
 
 
 def test_segments_are_mapped_as_the_headers_say() -> None:
@@ -229,7 +229,7 @@ def test_too_many_arguments_are_refused() -> None:
 
 
 def test_a_program_that_exceeds_the_memory_limit_is_refused() -> None:
-    process = boot(Memory(0), Registers(), program=Elf().data())
+    process = boot(Memory(0), State(), program=Elf().data())
     with pytest.raises(ProgramError, match="does not fit"):
         process.start()
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from kvrm.lane.state import State
 from kvrm.linux.boot import boot
 from kvrm.linux.names import name_of
 from kvrm.linux.syscall_table import TABLE
 from kvrm.memory import Memory, OutOfMemory
-from linux_tools import BUFFER, NOWHERE, SCRATCH, SCRATCH_SIZE, U64, Guest, Registers, state_of
+from linux_tools import BUFFER, NOWHERE, SCRATCH, SCRATCH_SIZE, U64, Guest, state_of
 
 CALLS = 12_000
 TEXTS = [
@@ -188,7 +189,7 @@ def test_processes_share_the_descriptors_of_directories(tmp_path: Path, examples
     before = count()
     processes = []
     for _ in range(30):
-        process = boot(Memory(), Registers(), program=examples / "hello", cwd=tmp_path)
+        process = boot(Memory(), State(), program=examples / "hello", cwd=tmp_path)
         process.start()
         processes.append(process)
     assert count() <= before + 4

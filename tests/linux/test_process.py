@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import kvrm
+from kvrm.lane.state import State
 from kvrm.linux.boot import boot
 from kvrm.linux.names import name_of
 from kvrm.linux.syscall_table import TABLE, markdown
 from kvrm.memory import Memory
-from linux_tools import AT_FDCWD, BUFFER, NOWHERE, Elf, Guest, Registers
+from linux_tools import AT_FDCWD, BUFFER, NOWHERE, Elf, Guest
 
 CLOEXEC, NONBLOCK = 0o2000000, 0o4000
 SECOND = 1_000_000_000
@@ -36,14 +37,14 @@ class TestSnapshots:
         guest.call("write", write, "piped", 5)
         guest.call("read", 0, BUFFER, 9)
         guest.call("write", 1, "before", 6)
-        memory, state = guest.memory.snapshot(), guest.state.x[:]
+        memory, state = guest.memory.snapshot(), guest.state.save()
         snapshot = guest.process.snapshot()
         observed = []
         for _ in range(3):
             observed.append(self._disturb(guest, fd, read))
             guest.process.restore(snapshot)
             guest.memory.restore(memory)
-            guest.state.x[:] = state
+            guest.state.load(state)
         assert observed[0] == observed[1] == observed[2]
         assert guest.process.kernel.stdout == b"before"
         assert guest.contents("file") == b"contents"
@@ -136,7 +137,7 @@ def test_numbers_are_those_of_the_kernel_headers() -> None:
 
 
 def test_a_process_that_was_not_started_can_be_asked(tmp_path: Path) -> None:
-    process = boot(Memory(), Registers(), program=Elf().data(), cwd=tmp_path)
+    process = boot(Memory(), State(), program=Elf().data(), cwd=tmp_path)
     process.restore(process.snapshot())
     assert process.captured(1) == b""
 

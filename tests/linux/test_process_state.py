@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kvrm.lane.state import State
 from kvrm.linux.lane import LaneProcess
 from kvrm.memory import Memory
-from linux_tools import BUFFER, Guest, Registers
+from linux_tools import BUFFER, Guest
 
 Read = Callable[[Guest], object]
 
@@ -107,7 +108,7 @@ class Lane(Guest):
     """A lane that begins as another guest is."""
 
     def __init__(self, origin: Guest) -> None:
-        self.memory, self.state, self.retired = Memory(), Registers(), 0
+        self.memory, self.state, self.retired = Memory(), State(), 0
         self.memory.restore(origin.memory.snapshot())
         snapshot = origin.process.snapshot()
         self.process = LaneProcess(origin.process, self.memory, self.state, snapshot)  # type: ignore[assignment]

@@ -40,6 +40,7 @@ from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.loop import begin_process
 from kvrm.backend.cpu.table import Field, Table
 from kvrm.backend.cpu.worker import Worker
+from kvrm.lane.state import State
 from kvrm.linux.calls.advice import HARMLESS
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.lane_view import Lane
@@ -55,7 +56,6 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.linux.syscall_table import TABLE
-from kvrm.machine.state import State
 from kvrm.memory import PAGE
 from kvrm.memory.pages import HOST
 from kvrm.staging import native

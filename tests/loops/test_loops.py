@@ -9,12 +9,12 @@ import pytest
 
 import kvrm
 from kvrm.isa.features import feature_set
+from kvrm.lane.words import SP
 from kvrm.loops import plan
 from kvrm.loops.analysis import analyse
 from kvrm.loops.find import loop_at, loops_in
 from kvrm.loops.iteration import Unsuitable
 from kvrm.loops.structure import Bound, Condition, Effect, Structure
-from kvrm.machine.state import SP
 from kvrm.memory import PAGE
 from loop_cases import (
     ADVERSARIES,

@@ -8,7 +8,7 @@ from kvrm.engine.reference import Reference
 from kvrm.isa.a64 import decode
 from kvrm.isa.definition import Decoded
 from kvrm.isa.features import ALL
-from kvrm.machine.state import State
+from kvrm.lane.state import State
 from kvrm.memory import Memory
 from kvrm.values import Bits, bits
 from oracle.case import DATA_BASE, DATA_SIZE, ENTRY, Case

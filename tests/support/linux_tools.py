@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
-from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvrm.lane.state import State
 from kvrm.linux import Outcome
 from kvrm.linux.boot import boot
 from kvrm.linux.syscall_table import TABLE
@@ -76,15 +76,6 @@ class Elf:
         return bytes(data)
 
 
-class Registers:
-    """What `Process` needs of a machine's state."""
-
-    def __init__(self) -> None:
-        self.x = self.words = array("Q", bytes(31 * 8))
-        self.pc = 0
-        self.sp = 0
-
-
 class Guest:
     """A started process whose system calls a test makes by name.
 
@@ -94,7 +85,7 @@ class Guest:
 
     def __init__(self, cwd: Path, **options: Any) -> None:
         self.memory = Memory()
-        self.state = Registers()
+        self.state = State()
         options.setdefault("program", Elf().data())
         self.process = boot(self.memory, self.state, cwd=cwd, **options)
         self.process.start()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
+from kvrm.lane.state import State
 from kvrm.loops.affine import form_of
 from kvrm.loops.analysis import Loop
 from kvrm.loops.sums import Value
-from kvrm.machine.state import State
 from kvrm.memory import PAGE, GuestFault
 from loop_tools import CODE, WINDOWS, Lab, back, encode
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.isa.definition import definition_of
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane.state import State
+from kvrm.lane.words import DISCARD
 from kvrm.loops import plan
 from kvrm.loops.analysis import Loop
 from kvrm.loops.oracle import oracle
 from kvrm.loops.sites import Proposer, Sites
-from kvrm.machine.state import DISCARD, State
 from kvrm.memory import PAGE, Memory, OutOfMemory, Prot
 from kvrm.memory.pages import HOST
 

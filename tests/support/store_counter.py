@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvrm.engine.interpreter.stage import HandlerStage
-from kvrm.machine.state import OBSERVED
+from kvrm.lane.words import OBSERVED
 from kvrm.observe.observer import Watched
 from kvrm.staging.emitter import I64, Value
 from kvrm.values import Bits

@@ -20,8 +20,8 @@ from kvrm.binary.alone import RememberingChecker, candidates_in
 from kvrm.binary.naming import name_functions
 from kvrm.engine.exits import Exit
 from kvrm.errors import UsageError
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine.state import State
 from kvrm.memory import GuestFault, Memory, OutOfMemory
 
 if TYPE_CHECKING:

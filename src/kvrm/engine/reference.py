@@ -11,9 +11,9 @@ from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Decoded
 from kvrm.isa.features import CORTEX_A76, allocates
 from kvrm.isa.probe import effects_of
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
 from kvrm.memory import AccessKind, GuestFault, Memory, SPAlignmentFault, untagged
 from kvrm.observe.account import Account
 from kvrm.values import Bits, Lift, bits

@@ -10,8 +10,8 @@ from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.reference import ReferenceEngine
 from kvrm.engine.translator.forced import ForcedTranslator
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine.state import State
 from kvrm.memory import Memory, untagged
 from kvrm.observe.account import Account
 

@@ -9,12 +9,12 @@ from typing import BinaryIO, Final
 
 from kvrm.arguments import encoded
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane.state import State
 from kvrm.linux.files.paths import Credentials
 from kvrm.linux.files.streams import input_stream, output_stream
 from kvrm.linux.process import Process, Text
 from kvrm.linux.setup import find_program, make_files
 from kvrm.linux.task import Task
-from kvrm.linux.user_state import State
 from kvrm.linux.world import Kernel
 from kvrm.memory import Memory
 from kvrm.streams import Closed

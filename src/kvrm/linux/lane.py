@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvrm.lane.state import State
 from kvrm.linux.outcome import Outcome
 from kvrm.linux.process import Process, Text
 from kvrm.linux.snapshot import Snapshot, put_back, take
-from kvrm.linux.user_state import State
 from kvrm.memory import Memory
 
 

@@ -12,6 +12,7 @@ import weakref
 from ctypes import addressof, c_uint64
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kvrm.lane import words as layout
 from kvrm.linux.errno import Failure
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
@@ -24,7 +25,6 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.linux.syscall_table import TABLE
-from kvrm.machine import state as layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

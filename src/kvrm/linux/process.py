@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvrm.arguments import encoded
 from kvrm.isa.features import hwcaps
+from kvrm.lane.state import State
 from kvrm.linux import abi
 from kvrm.linux.calls.prctl import Controls
 from kvrm.linux.calls.seccomp import refused
@@ -34,7 +35,6 @@ from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.linux.task import Task
 from kvrm.linux.timers import Timers
 from kvrm.linux.trace import shown_call, shown_result
-from kvrm.linux.user_state import State
 from kvrm.linux.world import Kernel
 from kvrm.memory import GuestFault, Image, Memory
 from kvrm.observe.switches import trace_switch

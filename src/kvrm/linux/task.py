@@ -5,12 +5,12 @@ from __future__ import annotations
 from copy import copy
 from typing import Final
 
+from kvrm.lane.state import State
 from kvrm.linux import abi
 from kvrm.linux.calls.numa import NO_POLICY
 from kvrm.linux.calls.sched import Scheduling
 from kvrm.linux.calls.seccomp import Seccomp
 from kvrm.linux.signals import Pending
-from kvrm.linux.user_state import State
 
 
 class Task:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kvrm.lane.words import V_OFFSET
 from kvrm.loops.conditions import Interval
 from kvrm.loops.iteration import Iteration, Unsuitable
 from kvrm.loops.sums import Atom, Sum, Sums, Value, atoms_of
-from kvrm.machine.state import V_OFFSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,12 @@ from kvrm.backend.gpu.group_memory import (
     page_of,
 )
 from kvrm.backend.gpu.skipping import SITE_BYTES
+from kvrm.lane import words as layout
 from kvrm.loops import guest_pages, plan
 from kvrm.loops.bulk import INSIDE
 from kvrm.loops.guest_pages import REFUSED, highest, lowest
 from kvrm.loops.plan import ALL, BLOCK, WORD
 from kvrm.loops.skip import skipped
-from kvrm.machine import state as layout
 from kvrm.memory import PAGE, W_BIT
 from kvrm.staging.device import DEVICE
 from kvrm.staging.emitter import I1, I8, I64, PTR, Emitter, Value, integer

@@ -10,9 +10,9 @@ from __future__ import annotations
 from ctypes import memmove, string_at
 from typing import Final
 
+from kvrm.lane import words as layout
 from kvrm.loops import plan
 from kvrm.loops.plan import ALL, BLOCK, WORD
-from kvrm.machine import state as layout
 from kvrm.memory import flat
 from kvrm.staging.host import load, move, position
 

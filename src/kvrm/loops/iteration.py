@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kvrm.isa.a64 import decode
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.features import CORTEX_A76, allocates
+from kvrm.lane.words import SP
 from kvrm.loops.sums import Sums, Value
-from kvrm.machine.state import SP
 from kvrm.values import Bits, Lift, bits
 
 MOST_WORDS = 48

@@ -11,7 +11,7 @@ from typing import Any
 from kvrm.arguments import choice, collection, shown
 from kvrm.errors import UsageError
 from kvrm.isa.features import feature_set
-from kvrm.machine.state import State
+from kvrm.lane.state import State
 from kvrm.memory import Memory
 from kvrm.observe.observer import AccessObserver, InstructionObserver, StagedObserver
 from kvrm.observe.switches import trace_switch

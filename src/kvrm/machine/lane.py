@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from kvrm.errors import HostError, KvrmError
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.runner import Watch
-from kvrm.machine.state import State
 from kvrm.machine.stops import (
     BUDGET,
     CANCELLED,

@@ -8,13 +8,13 @@ import numpy as np
 
 from kvrm.backend.cpu.answers import Answers
 from kvrm.backend.cpu.worker import LaneMemory
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.machine.engines import make_engine
 from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.machine import Machine
 from kvrm.machine.runner import Solo
-from kvrm.machine.state import State
 from kvrm.machine.views import MemoryView
 
 

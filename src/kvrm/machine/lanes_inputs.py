@@ -10,27 +10,12 @@ import numpy.typing as npt
 
 from kvrm import arguments
 from kvrm.errors import UsageError
-from kvrm.machine import state as layout
+from kvrm.lane.words import REGISTERS, words_of
 from kvrm.memory import untagged
 from kvrm.memory.addresses import sliced
 
 Words = npt.NDArray[np.uint64]
 STREAMS = ("stdout", "stderr")
-WRITABLE = (*(f"x{i}" for i in range(31)), "sp", "pc", "nzcv", *(f"v{i}" for i in range(32)))
-"""Registers that lanes may differ in; all but pc, which is always kept, can be kept."""
-
-
-def offset_of(register: str) -> int:
-    """Where a register is in the state, in bytes."""
-    if register in ("sp", "pc", "nzcv"):
-        return {"sp": 8 * layout.SP, "pc": layout.PC, "nzcv": layout.FLAGS_OFFSET}[register]
-    number = int(register[1:])
-    return 8 * number if register[0] == "x" else layout.V_OFFSET + 16 * number
-
-
-def words_of(register: str) -> int:
-    """How many 64-bit words it has."""
-    return 2 if register[0] == "v" else 1
 
 
 class RegisterInputs:
@@ -46,7 +31,7 @@ class RegisterInputs:
         self._values: dict[str, Words] = {}
 
     def __setitem__(self, name: str, values: npt.ArrayLike) -> None:
-        if not isinstance(name, str) or name not in WRITABLE:
+        if not isinstance(name, str) or name not in REGISTERS:
             given = arguments.shown(name)
             raise UsageError(f"lanes.registers[{given}]: registers are x0 to x30, sp, pc, nzcv, v0 to v31")
         shape = (self._lanes, 2) if name[0] == "v" else (self._lanes,)
@@ -78,7 +63,7 @@ class RegisterInputs:
         for name, values in self._values.items():
             raw = _flag_bytes(values) if name == "nzcv" else values
             count = words_of(name)
-            found += [(raw, 8 * i, 8 * count, offset_of(name) + 8 * i) for i in range(count)]
+            found += [(raw, 8 * i, 8 * count, REGISTERS[name] + 8 * i) for i in range(count)]
         return found
 
 
@@ -141,7 +126,7 @@ def checked_keep(names: Sequence[str | slice]) -> tuple[str | slice, ...]:
     for name in arguments.sequence("lanes.keep", names, "names and slices"):
         if isinstance(name, slice):
             kept.append(slice(*span_of(name, "lanes.keep")))
-        elif isinstance(name, str) and name != "pc" and name in (*WRITABLE, *STREAMS):
+        elif isinstance(name, str) and name != "pc" and name in (*REGISTERS, *STREAMS):
             kept.append(name)
         else:
             given = arguments.shown(name)

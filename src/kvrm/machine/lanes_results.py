@@ -12,7 +12,8 @@ import numpy.typing as npt
 from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.lane.stops import STOPS, Stop
-from kvrm.machine.lanes_inputs import STREAMS, Words, flags_of, span_of, words_of
+from kvrm.lane.words import words_of
+from kvrm.machine.lanes_inputs import STREAMS, Words, flags_of, span_of
 from kvrm.machine.result import Fault, Result
 from kvrm.machine.stops import SIGILL, SIGTRAP, Fields, message_of
 from kvrm.machine.texts import Texts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.isa.features import identification
+from kvrm.lane.state import State
 from kvrm.lane.stops import Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
@@ -31,7 +32,6 @@ from kvrm.machine.registers import Registers
 from kvrm.machine.result import Progress, Result
 from kvrm.machine.runner import Runner, Solo
 from kvrm.machine.snapshots import MachineSnapshot, Made, require_belongs
-from kvrm.machine.state import State
 from kvrm.machine.stops import Fields, hint
 from kvrm.machine.views import MemoryView
 from kvrm.memory import Memory, untagged

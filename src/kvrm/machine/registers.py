@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvrm.machine.state import State
+from kvrm.lane.state import State
 
 
 class Registers:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np  # most starts observe nothing, and need no arrays
     import numpy.typing as npt
 
-    from kvrm.machine.state import State
+    from kvrm.lane.state import State
 
 
 @dataclass(frozen=True, slots=True)

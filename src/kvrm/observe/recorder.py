@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.memory.pages import anonymous, host_address
 from kvrm.observe.observer import Accesses, AccessObserver, Watched
 from kvrm.observe.recording import MOST_ROWS, ROW, WRITE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvrm.engine.interpreter.stage import HandlerStage
-from kvrm.machine.state import OBSERVED
+from kvrm.lane.words import OBSERVED
 from kvrm.staging.emitter import I32, I64, PTR, Value
 from kvrm.values import Bits
 

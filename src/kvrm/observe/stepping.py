@@ -6,8 +6,8 @@ from collections.abc import Set
 from typing import Any
 
 from kvrm.engine.exits import Exit
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine.state import State
 from kvrm.observe.account import Account
 from kvrm.observe.observer import InstructionObserver
 

@@ -12,7 +12,7 @@ from typing import TextIO
 from kvrm.engine.reference import Reference
 from kvrm.isa.a64 import decode, disassemble
 from kvrm.isa.context import Event, Flags, System
-from kvrm.machine.state import State
+from kvrm.lane.state import State
 from kvrm.memory import GuestFault, Memory
 from kvrm.values import Bits, Lift
 

@@ -14,13 +14,13 @@ from ctypes import addressof, c_uint64, memmove
 from kvrm.backend.cpu.compiled_loop import address_of
 from kvrm.backend.cpu.linux import OPERATIONS
 from kvrm.backend.cpu.table import Field, Table
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
 from kvrm.linux.lent import ANSWERED
 from kvrm.linux.resident.dispatch import STAGED
 from kvrm.linux.resident.lane_view import EVERYTHING, U32, Lane
 from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
 from kvrm.memory import Memory, access
 from kvrm.memory.page_table import W_BIT
 from kvrm.memory.space import Space

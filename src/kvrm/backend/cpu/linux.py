@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kvrm.backend.cpu import loop, space
 from kvrm.backend.cpu.table import Field
+from kvrm.lane import words as layout
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.lane_view import Lane
-from kvrm.machine import state as layout
 from kvrm.memory import access
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array

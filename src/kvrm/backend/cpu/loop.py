@@ -18,9 +18,9 @@ from kvrm.backend.cpu.space import (
 )
 from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, NOT_AN_END, Field, Phase, Verdict
 from kvrm.engine.interpreter.slots import CHUNK_PAGES, OPERANDS, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
 from kvrm.linux.resident.layout import ASKED, EXIT, LEAVE, Fixed, Word
-from kvrm.machine import state as layout
 from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.memory import PAGE, X_BIT, AccessKind
 from kvrm.memory.access import reach

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kvrm.machine.lanes_inputs import offset_of, words_of
+from kvrm.lane.words import REGISTERS, words_of
 from kvrm.machine.lanes_results import Outputs
 from kvrm.memory.regions import pieces
 
@@ -158,7 +158,7 @@ class Table:
         kept = []
         for name, values in out.registers.items():
             size = 8 * words_of(name)
-            kept += [(values.ctypes.data + i, size, offset_of(name) + i) for i in range(0, size, 8)]
+            kept += [(values.ctypes.data + i, size, REGISTERS[name] + i) for i in range(0, size, 8)]
         self.point_to_rows(Field.KEPT, kept)
         collected = []
         for (start, stop), rows in out.memory.items():

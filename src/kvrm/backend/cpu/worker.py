@@ -24,8 +24,9 @@ from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, Field, Phase, Tab
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.library import library
 from kvrm.errors import UsageError
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.lane.stops import STOPS, Reason, Stop
-from kvrm.machine import state as layout
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import EngineKind, make_engine
 from kvrm.machine.lane import Lane
@@ -33,7 +34,6 @@ from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.runner import GOES_ON, SLICE
 from kvrm.machine.snapshots import MachineSnapshot
-from kvrm.machine.state import State
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot, untagged
 from kvrm.memory.regions import pieces

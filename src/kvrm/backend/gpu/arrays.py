@@ -15,7 +15,8 @@ from kvrm.arguments import shown
 from kvrm.backend.gpu.device_abi import GROUP, LANE_WORDS
 from kvrm.backend.protocols import Driver
 from kvrm.errors import UsageError
-from kvrm.machine.lanes_inputs import WRITABLE, offset_of, span_of, words_of
+from kvrm.lane.words import REGISTERS, words_of
+from kvrm.machine.lanes_inputs import span_of
 
 if TYPE_CHECKING:
     from kvrm.backend.gpu.device_lanes import DeviceLanes
@@ -68,14 +69,14 @@ class _Registers:
         self._lanes = lanes
 
     def __getitem__(self, name: str) -> DeviceArray:
-        if not isinstance(name, str) or name in ("pc", "nzcv") or name not in WRITABLE:
+        if not isinstance(name, str) or name in ("pc", "nzcv") or name not in REGISTERS:
             raise UsageError(f"registers[{shown(name)}]: on the device there are x0 to x30, sp and v0 to v31")
         states, groups = self._lanes.states, self._lanes.groups
         shape: tuple[int, ...] = (groups, GROUP)
         strides: tuple[int, ...] = (GROUP * LANE_WORDS * 8, 8)
         if words_of(name) == 2:
             shape, strides = (*shape, 2), (*strides, GROUP * 8)
-        return DeviceArray(states.address + GROUP * offset_of(name), shape, np.uint64, states, strides)
+        return DeviceArray(states.address + GROUP * REGISTERS[name], shape, np.uint64, states, strides)
 
 
 class _Memory:

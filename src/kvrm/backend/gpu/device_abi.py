@@ -12,9 +12,9 @@ from llvmlite import ir
 
 from kvrm.backend.gpu.warp import Warp
 from kvrm.engine.interpreter.abi import unlikely, untagged
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
 from kvrm.linux.resident import layout as layout_of_calls
-from kvrm.machine import state as layout
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 
 CHUNKS = 1 << 18

@@ -25,9 +25,9 @@ from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
 from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
 from kvrm.memory.page_table import ENTRIES
 from kvrm.memory.pages import HOST

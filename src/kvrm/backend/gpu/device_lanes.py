@@ -17,10 +17,11 @@ from kvrm.backend.gpu.group_memory import SLAB_BYTES
 from kvrm.backend.gpu.image import Image
 from kvrm.backend.gpu.pool import Pool
 from kvrm.backend.protocols import Buffer, Driver
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
+from kvrm.lane.words import REGISTERS
 from kvrm.linux.resident.layout import Word
-from kvrm.machine import state as layout
-from kvrm.machine.lanes_inputs import Words, offset_of
+from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.texts import Texts
 from kvrm.memory import PAGE
@@ -113,7 +114,7 @@ class DeviceLanes:
             self._put_rows(start, rows)
         if self._process is not None and job.args is not None:
             pointers, start, rows = self._process.stacks(job)
-            self.put(offset_of("sp"), pointers)
+            self.put(REGISTERS["sp"], pointers)
             self._put_rows(start, rows)
 
     def _make_ready(self) -> float:

@@ -14,10 +14,10 @@ from kvrm.engine.interpreter.handler_target import operand_width
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, SLOT
 from kvrm.engine.interpreter.stage import HandlerStage
 from kvrm.engine.nodes import StaticNode
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.layout import ASKED, DONE, EXIT
-from kvrm.machine import state as layout
 from kvrm.staging.device import call, thread_number
 from kvrm.staging.emitter import I1, I32, I64, PTR, Emitter
 from kvrm.values import Bits, StagingError

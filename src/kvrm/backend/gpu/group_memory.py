@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kvrm.backend.gpu.device_abi import GROUP, LANE_WORDS, PAGES_LEFT, Param
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.memory import PAGE, VA_BITS, AccessKind
 from kvrm.staging import host
 from kvrm.staging.device import (

@@ -43,8 +43,8 @@ from kvrm.engine.translator.region import Region
 from kvrm.engine.translator.stage import RegionStage
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.staging.device import begin_kernel, call, thread_number
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
 from kvrm.staging.ptx import LAYOUT, TRIPLE

@@ -6,8 +6,8 @@ from enum import IntEnum, auto
 
 from kvrm.backend.gpu import group_memory, ranges
 from kvrm.backend.gpu.device_abi import GROUP, LINUX, PAGES_LEFT
+from kvrm.lane import words as layout
 from kvrm.linux.resident.lane_view import Lane
-from kvrm.machine import state as layout
 from kvrm.staging.device import DEVICE
 from kvrm.staging.host import load, store
 from kvrm.staging.kernel import Array

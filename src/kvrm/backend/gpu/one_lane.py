@@ -12,8 +12,8 @@ from kvrm.backend.gpu.device_abi import CHUNKS, GROUP, LANE_WORDS, PAGES_LEFT, P
 from kvrm.backend.gpu.group_memory import CHUNK, SLAB_BYTES
 from kvrm.backend.gpu.image import ENTRY
 from kvrm.backend.protocols import Buffer, Driver
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.memory import PAGE, R_BIT, W_BIT
 from kvrm.memory.pages import Buffer as Bytes
 

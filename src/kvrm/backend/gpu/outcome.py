@@ -23,9 +23,9 @@ from kvrm.backend.gpu.group_memory import (
 )
 from kvrm.backend.gpu.ranges import is_beyond
 from kvrm.engine.interpreter.slots import PAGE_SLOTS
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
 from kvrm.linux.resident.layout import FILE, Word
-from kvrm.machine import state as layout
 from kvrm.memory import AccessKind, untagged
 from kvrm.staging.device import load, store, store_byte
 

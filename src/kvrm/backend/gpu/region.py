@@ -27,7 +27,7 @@ from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.stage import RegionStage
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import I1, I32, I64
 from kvrm.values import Bits, bits
 

@@ -29,7 +29,7 @@ from kvrm.backend.gpu.device_abi import (
 from kvrm.backend.gpu.inline import Classifier
 from kvrm.backend.gpu.warp import ALL_LANES
 from kvrm.engine.interpreter.slots import OPERANDS
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import I1, I32, I64, PTR, UNLIKELY, Emitter
 
 

@@ -27,11 +27,12 @@ from kvrm.backend.gpu.leaving import Leaver, batches
 from kvrm.backend.gpu.slices import Slices
 from kvrm.backend.protocols import Driver
 from kvrm.errors import UsageError
+from kvrm.lane import words as layout
 from kvrm.lane.stops import STOPS, Reason, Stop
-from kvrm.machine import state as layout
+from kvrm.lane.words import REGISTERS, words_of
 from kvrm.machine.engines import SKIPPING, named
 from kvrm.machine.lanes import Lanes, Work
-from kvrm.machine.lanes_inputs import STREAMS, Words, offset_of, words_of
+from kvrm.machine.lanes_inputs import STREAMS, Words
 from kvrm.machine.lanes_job import Job, Kept
 from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
 from kvrm.machine.machine import Machine
@@ -221,18 +222,18 @@ class CudaLanes(Lanes):
         reasons = lanes.reasons()
         away = reasons == Reason.AWAY
         here = ~away if away.any() else None
-        codes = _stops_by_reason(unfinished, program)
-        leaving = np.flatnonzero(codes[reasons] == LEAVES)
         before = out.retired.copy()
         retired, pcs = _room(out.retired, here is None), _room(out.pc, here is None)
         lanes.outcome(retired, pcs)
         retired -= np.uint64(job.snapshot.retired)
+        if (reasons == Reason.FAULT).any():
+            self._stop_at_breakpoints((out.stop != Stop.FAULT.code) & (retired != before), reasons, pcs)
+        stops = _looked_up(_stops_by_reason(unfinished, program), reasons)
+        leaving = np.flatnonzero(stops == LEAVES)
         # a worker runs the system call's instruction again, by an engine whose caller serves it
         calls = leaving[reasons[leaving] == Reason.SVC]
         retired[calls] -= np.uint64(1)
         pcs[calls] -= np.uint64(4)
-        self._stop_at_breakpoints((out.stop != Stop.FAULT.code) & (retired != before), reasons, pcs)
-        stops = codes[reasons]
         stops[leaving] = unfinished.code
         out.stop = merged(here, stops, out.stop)
         out.retired, out.pc = merged(here, retired, out.retired), merged(here, pcs, out.pc)
@@ -240,7 +241,7 @@ class CudaLanes(Lanes):
         self._fetch_endings(out, reasons)
         self._fetch_kept(out, here)
         self._fetch_streams(job, here, bool(len(leaving)))
-        return leaving, (out.retired - before)[leaving]
+        return leaving, out.retired[leaving] - before[leaving]
 
     def _stop_at_breakpoints(self, moved: npt.NDArray[np.bool_], reasons: Bytes, pcs: Words) -> None:
         """Lanes that just branched to a breakpoint where nothing can run stop at it, and have not faulted.
@@ -273,9 +274,9 @@ class CudaLanes(Lanes):
         lanes = self._device
         for name, kept in out.registers.items():
             if words_of(name) == 1:
-                found = lanes.get(offset_of(name), _room(kept, here is None))
+                found = lanes.get(REGISTERS[name], _room(kept, here is None))
             else:
-                found = np.stack([lanes.get(offset_of(name) + 8 * i) for i in range(words_of(name))], axis=1)
+                found = np.stack([lanes.get(REGISTERS[name] + 8 * i) for i in range(words_of(name))], axis=1)
             out.registers[name] = merged(here, found, kept)
         for span, rows in out.memory.items():
             out.memory[span] = merged(here, lanes.memory(*span, _room(rows, here is None)), rows)
@@ -346,6 +347,12 @@ def _stops_by_reason(unfinished: Stop, program: bool) -> Bytes:
         assert reason.stop is not None
         codes[reason] = reason.stop.code
     return codes
+
+
+def _looked_up(codes: Bytes, reasons: Bytes) -> Bytes:
+    """The code for each lane's reason: all lanes often stop alike, and looking each up takes long then."""
+    first = reasons[0]
+    return np.full(len(reasons), codes[first]) if (reasons == first).all() else codes[reasons]
 
 
 def _room(array: npt.NDArray[T], whole: bool) -> npt.NDArray[T]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kvrm.backend.gpu.device_abi import SCRATCH, Module
 from kvrm.engine.interpreter.skipping import Skipping
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import Value
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from kvrm.backend.gpu.group_memory import (
     words_of,
 )
 from kvrm.backend.gpu.outcome import outcome
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.memory import PAGE, AccessKind
 from kvrm.staging.device import define_kernel, load, store, store_byte, thread_number
 from kvrm.staging.emitter import Module

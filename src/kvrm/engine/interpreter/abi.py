@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.slots import SLOT_PER_PC
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Callee, Emitter
 
 CONVENTION = "preserve_nonecc"

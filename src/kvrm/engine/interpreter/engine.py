@@ -16,9 +16,9 @@ from kvrm.engine.interpreter.slot_pool import SlotPool
 from kvrm.engine.interpreter.slots import PAGE_BYTES, SLOT, SLOT_PER_PC
 from kvrm.isa.context import System
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, PageTable, Prot, untagged
 from kvrm.observe.account import Account
 from kvrm.observe.observer import Watched

@@ -9,8 +9,8 @@ from llvmlite import ir
 from kvrm.engine.interpreter.abi import Function, HandlerFunction
 from kvrm.engine.interpreter.memory_access import fast_address, read_slow, write_slow
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS, SLOT_PER_PC
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.memory import OUTSIDE, VA_BITS
 from kvrm.staging.emitter import I64, PTR, Emitter, Module, Type, Value, integer
 from kvrm.values import Bits, StagingError, bits, cond

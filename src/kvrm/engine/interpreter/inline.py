@@ -20,9 +20,9 @@ from kvrm.engine.interpreter.memory_access import fetched
 from kvrm.engine.interpreter.runtime import call, default_arithmetic, search
 from kvrm.engine.interpreter.slots import SLOT, SLOT_PER_PC
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
 from kvrm.memory import VA_BITS, Memory
 from kvrm.staging import native
 from kvrm.staging.emitter import I64, PTR, Callee, Emitter

@@ -31,7 +31,7 @@ from kvrm import cache
 from kvrm.engine.interpreter.segment import Segment, Variant
 from kvrm.engine.interpreter.slots import KEYS
 from kvrm.isa.features import allocates
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging import native, objects
 from kvrm.staging.objects import Object
 

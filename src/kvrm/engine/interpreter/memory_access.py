@@ -10,8 +10,8 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter import state_space
 from kvrm.engine.interpreter.abi import HandlerFunction, unlikely
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.memory import PAGE, R_BIT, VA_BITS, W_BIT, X_BIT, AccessKind
 from kvrm.staging.emitter import I32, I64, PTR, Emitter
 from kvrm.staging.translation import define
@@ -95,34 +95,31 @@ def fast_address(
     return host_address(e, found, offset)
 
 
-def _reach(f: HandlerFunction, address: ir.Value, size: int, access: str) -> None:
-    """Leave with MEMORY where the page of a byte is not filled or not allowed."""
-    e, reached = f.e, define(f.fn.module, state_space.reached, state_space.OPERATIONS)
-    done = e.call(reached, [f.state, address, _c(size), _c(PERMISSION[access])])
-    with e.if_then(e.icmp_unsigned("!=", done, _c(size)), likely=False):
-        f.leave(Reason.MEMORY, f.ip, f.budget, ADDRESS=e.add(address, done), KIND=_c(KIND[access]))
-
-
-def _buffer(f: HandlerFunction, size: int) -> ir.Value:
-    with f.e.goto_block(f.fn.entry_basic_block):
-        return f.e.words(-(-size // 8))
-
-
 def read_slow(f: HandlerFunction, address: ir.Value, t: ir.Type) -> ir.Value:
     """A little-endian `t` at `address`, on one page or two."""
-    e, size = f.e, t.width // 8
-    _reach(f, address, size, "R")
-    data = _buffer(f, size)
-    copy = define(f.fn.module, state_space.load_range, state_space.OPERATIONS)
-    e.call(copy, [f.state, address, _c(size), _c(R_BIT), e.ptrtoint(data, I64)])
-    return e.load(data, typ=t, align=1)
+    data = _buffer(f, t)
+    _transfer(f, address, t, data, "R")
+    return f.e.load(data, typ=t, align=1)
 
 
 def write_slow(f: HandlerFunction, address: ir.Value, value: ir.Value) -> None:
     """Store `value` on one page or two, nothing unless all of it may be written."""
-    e, size = f.e, value.type.width // 8
-    _reach(f, address, size, "W")
-    data = _buffer(f, size)
-    e.store(value, data, align=1)
-    copy = define(f.fn.module, state_space.store_range, state_space.OPERATIONS)
-    e.call(copy, [f.state, address, _c(size), e.ptrtoint(data, I64)])
+    data = _buffer(f, value.type)
+    f.e.store(value, data, align=1)
+    _transfer(f, address, value.type, data, "W")
+
+
+def _buffer(f: HandlerFunction, t: ir.Type) -> ir.Value:
+    with f.e.goto_block(f.fn.entry_basic_block):
+        return f.e.words(-(-t.width // 64))
+
+
+def _transfer(f: HandlerFunction, address: ir.Value, t: ir.Type, data: ir.Value, access: str) -> None:
+    """By the staged text; leave with MEMORY where the page of a byte is not filled or not allowed."""
+    e, size = f.e, _c(t.width // 8)
+    kernel = state_space.read if access == "R" else state_space.write
+    staged = define(f.fn.module, kernel, state_space.OPERATIONS, f"staged.{kernel.__name__}")
+    staged.linkage = "internal"  # each module of handlers has its own
+    done = e.call(staged, [f.state, address, size, e.ptrtoint(data, I64)])
+    with e.if_then(e.icmp_unsigned("!=", done, size), likely=False):
+        f.leave(Reason.MEMORY, f.ip, f.budget, ADDRESS=e.add(address, done), KIND=_c(KIND[access]))

@@ -21,8 +21,8 @@ from kvrm.engine.interpreter.slots import (
     SLOT_PER_PC,
 )
 from kvrm.isa.definition import BUCKET_SHIFT
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.memory import PAGE
 from kvrm.staging import native
 from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter

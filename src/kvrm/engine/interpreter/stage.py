@@ -16,8 +16,8 @@ from kvrm.engine.interpreter.slots import OPERANDS, SLOT, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.isa.definition import Definition
+from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
 from kvrm.staging.emitter import I8, I64, Emitter, constant, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvrm.machine import state as layout
-from kvrm.memory import access, flat
+from kvrm.lane import words as layout
+from kvrm.memory import R_BIT, W_BIT, access, flat
 from kvrm.memory.space import Space
 from kvrm.staging.host import apart, load_byte, store_byte
 from kvrm.staging.kernel import Array
@@ -53,18 +53,18 @@ OPERATIONS: Operations = {**HOST, **standing_for(Space, entry, allows, resolve, 
 
 # Functions of a module of handlers: they are rare, and one copy serves all accesses of its handlers.
 @apart
-def reached(state: Space, address: int, size: int, kind: int) -> int:
-    """`access.reached`."""
-    return access.reached(state, address, size, kind)
+def read(state: Space, address: int, size: int, to: int) -> int:
+    """Copy from the guest: how many bytes come before the first that is refused; then nothing is copied."""
+    done = access.reached(state, address, size, R_BIT)
+    if done == size:
+        access.load_range(state, address, size, R_BIT, to)
+    return done
 
 
 @apart
-def load_range(state: Space, address: int, size: int, kind: int, to: int) -> int:
-    """`access.load_range`."""
-    return access.load_range(state, address, size, kind, to)
-
-
-@apart
-def store_range(state: Space, address: int, size: int, source: int) -> int:
-    """`access.store_range`."""
-    return access.store_range(state, address, size, source)
+def write(state: Space, address: int, size: int, source: int) -> int:
+    """Copy to the guest; the result as that of `read`."""
+    done = access.reached(state, address, size, W_BIT)
+    if done == size:
+        access.store_range(state, address, size, source)
+    return done

@@ -28,9 +28,9 @@ from kvrm.engine.interpreter.slots import PLAIN_OFFSET, PLAIN_PER_PC, SLOT_PER_P
 from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.store import store
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane import words as layout
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine import state as layout
-from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 from kvrm.observe.account import Account
 

@@ -8,8 +8,8 @@ from kvrm.engine.translator.compile import Compiled
 from kvrm.engine.translator.engine import Translator
 from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
+from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.machine.state import State
 from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
 
 

@@ -15,7 +15,7 @@ from kvrm.engine.translator.deferred import RegionEmitter
 from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import VECTOR, Registers
 from kvrm.engine.translator.shapes import parts
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import I64, PTR
 from kvrm.values import Bits, concat
 

@@ -15,7 +15,7 @@ from kvrm.engine.translator.page_sites import Accesses
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.shapes import shaped
 from kvrm.isa.context import Context, Event, Flags, System
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import I64, constant, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
 

@@ -16,7 +16,7 @@ from kvrm.engine.interpreter import flags
 from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.isa.context import Flags
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import FLOATS, I64, Emitter
 from kvrm.values import Bits
 

@@ -20,7 +20,7 @@ from kvrm.engine.translator.region_target import HostRegion, RegionTarget
 from kvrm.engine.translator.region_values import RegionValues
 from kvrm.engine.translator.together import Together
 from kvrm.isa.context import Flags, System
-from kvrm.machine import state as layout
+from kvrm.lane import words as layout
 from kvrm.staging.emitter import I64
 from kvrm.values import Bits
 

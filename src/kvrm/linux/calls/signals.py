@@ -79,28 +79,6 @@ def rt_sigaction(process: Process, signal: int, new: int, old: int, size: int) -
     return 0
 
 
-def rt_sigprocmask(process: Process, how: int, new: int, old: int, size: int) -> int:
-    """Block and unblock signals."""
-    if size != _SET_SIZE:
-        raise Failure(Errno.EINVAL)
-    before = process.task.blocked
-    if new:
-        mask = DOUBLEWORD.unpack(process.memory.read(new, _SET_SIZE))[0]
-        match how:
-            case abi.SIG_BLOCK:
-                mask |= before
-            case abi.SIG_UNBLOCK:
-                mask = before & ~mask
-            case abi.SIG_SETMASK:
-                pass
-            case _:
-                raise Failure(Errno.EINVAL)
-        block(process, mask)
-    if old:
-        process.memory.write(old, DOUBLEWORD.pack(before))
-    return 0
-
-
 def rt_sigpending(process: Process, pointer: int, size: int) -> int:
     """Signals that are blocked and wait."""
     if size > _SET_SIZE:

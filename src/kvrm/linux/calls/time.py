@@ -58,12 +58,6 @@ def clock_adjtime(process: Process, clock: int, pointer: int) -> int:
     return _UNSYNCHRONIZED
 
 
-def nanosleep(process: Process, wanted: int, remaining: int) -> int:
-    """Let time pass."""
-    wait_until(process, process.kernel.uptime + process.timespec(wanted), "a sleep")
-    return 0
-
-
 def clock_nanosleep(process: Process, clock: int, flags: int, wanted: int, remaining: int) -> int:
     """Let time pass, or until a time of a clock."""
     kind = clock_of(process, clock)

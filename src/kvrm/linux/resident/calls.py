@@ -29,8 +29,6 @@ UTSNAME_BYTES = 390
 ACTION_BYTES = 8 * ACTION_WORDS
 ROBUST_HEAD = 24
 """Bytes of `struct robust_list_head`."""
-SLEEP_MOST = 1 << 30
-"""Seconds of a sleep."""
 LINK_BYTES = len(LINK) + 1
 FIRST_OF_LINK, LAST_OF_LINK = (int.from_bytes(LINK[i : i + 8], "little") for i in (0, 8))
 WHICH = 3
@@ -147,23 +145,28 @@ def rt_sigaction(lane: Lane, signal: int, new: int, old: int, size: int) -> int:
 
 def rt_sigprocmask(lane: Lane, how: int, new: int, old: int, size: int) -> int:
     """Block and unblock signals."""
-    if size != 8 or lane.fixed(Fixed.PENDING):
+    if size != 8:
+        return -Errno.EINVAL
+    if lane.fixed(Fixed.PENDING):
         return LEAVE
     before = lane.word(Word.BLOCKED)
     after = before
     mask = local(1)
     if new:
-        if not below(how, abi.SIG_SETMASK + 1) or lane.read(new, 8, address(mask)):
+        if lane.read(new, 8, address(mask)):
             return LEAVE
+        if not below(how, abi.SIG_SETMASK + 1):
+            return -Errno.EINVAL
         after = mask[0]
         if how == abi.SIG_BLOCK:
             after = before | mask[0]
         if how == abi.SIG_UNBLOCK:
             after = before & ~mask[0]
+        lane.put(Word.BLOCKED, after & ~UNBLOCKABLE)
     mask[0] = before
     if old and lane.write(old, 8, address(mask)):
+        lane.put(Word.BLOCKED, before)
         return LEAVE
-    lane.put(Word.BLOCKED, after & ~UNBLOCKABLE if new else before)
     return 0
 
 
@@ -249,16 +252,17 @@ def gettimeofday(lane: Lane, time: int, zone: int) -> int:
 
 
 def nanosleep(lane: Lane, request: int, remaining: int) -> int:
-    """Sleep: time goes on, and nothing else."""
+    """Sleep: time goes on, up to the last that there is."""
     time = local(2)
     if lane.read(request, 16, address(time)):
         return LEAVE
-    if not below(time[0], SLEEP_MOST) or not below(time[1], BILLION):
-        return LEAVE
-    slept = lane.word(Word.SKIPPED) + time[0] * BILLION + time[1]
-    if slept + lane.retired() >= LATEST:
-        return LEAVE
-    lane.put(Word.SKIPPED, slept)
+    if time[0] < 0 or not below(time[1], BILLION):
+        return -Errno.EINVAL
+    most = max(LATEST - uptime(lane), 0)
+    more = most
+    if time[0] < LATEST // BILLION:
+        more = min(time[0] * BILLION + time[1], most)
+    lane.put(Word.SKIPPED, lane.word(Word.SKIPPED) + more)
     return 0
 
 

@@ -12,9 +12,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import layout
+from kvrm.linux.delivery import block
+from kvrm.linux.layout import U64
 from kvrm.linux.outcome import Exited, Finish
 from kvrm.linux.proc.system import DOMAINNAME, HOSTNAME, RELEASE, VERSION
 from kvrm.linux.resident.layout import LIMITS, NAME, RESOURCES, UTSNAME, Fixed, Word
+from kvrm.linux.waiting import wait_until
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -70,7 +73,7 @@ class ProcessLane:
     """A process as staged calls see a lane (`kvrm.linux.resident.lane_view.Lane`).
 
     It has what those need that are no calls of Python besides, which never leave: memory that the guest may
-    not use is a GuestFault.
+    not use is a GuestFault, and what a change of a word brings about, happens.
     """
 
     def __init__(self, process: Process) -> None:
@@ -86,11 +89,18 @@ class ProcessLane:
         return word_of(self._process, index)
 
     def put(self, index: int, value: int) -> int:
-        set_word(self._process, index, value)
+        process = self._process
+        if index == Word.BLOCKED:  # signals that wait act once they are not
+            block(process, value & U64)
+        elif index == Word.SKIPPED:  # timers expire meanwhile
+            wait_until(process, process.kernel.retired + value, "a sleep")
+        else:
+            set_word(process, index, value)
         return value
 
     def fixed(self, word: int) -> int:
-        return FIXED[word](self._process)
+        # what waits is no reason to leave: `put` looks at it
+        return 0 if word == Fixed.PENDING else FIXED[word](self._process)
 
     def place(self, word: int) -> int:
         data = ARRAYS[word](self._process)

@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.lane.state import State
 from kvrm.linux import abi, layout
 from kvrm.linux.abi import NSIG
 from kvrm.linux.calls.advice import HARMLESS, NOTED
@@ -57,7 +58,6 @@ from kvrm.linux.resident.of_process import ARRAYS, FIXED, WORDS, set_word, word_
 from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import Words
-from kvrm.machine.state import State
 from kvrm.memory import PAGE, Mark, Memory
 
 MOST_AREAS = 36

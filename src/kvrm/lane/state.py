@@ -6,36 +6,8 @@ from collections.abc import Iterator
 
 from kvrm.arguments import U64, element, integer, word
 from kvrm.isa.context import FP16, FP_TRACKING, FPCR_BITS, FPSR_BITS, System
+from kvrm.lane.words import EXIT_OFFSET, FLAGS_OFFSET, SP, STATE_BYTES, SYSTEM_OFFSET, V_OFFSET
 from kvrm.memory.pages import anonymous, host_address
-
-X, ZERO, SP, DISCARD = 0, 31, 32, 33
-"""Slots of the general registers: reads of register 31 use ZERO or SP, writes DISCARD or SP."""
-
-V_OFFSET = 34 * 8
-FLAGS_OFFSET = V_OFFSET + 32 * 16
-SYSTEM_OFFSET = FLAGS_OFFSET + 8
-EXIT_OFFSET = SYSTEM_OFFSET + 16 * 8
-TABLE_OFFSET = EXIT_OFFSET + 8 * 8
-STATE_BYTES = 4096
-
-REASON, IP, PC, ADDRESS, KIND, WORD, REMAINING, HORIZON = (EXIT_OFFSET + 8 * i for i in range(8))
-"""Offsets of what native code leaves when it returns: why, where, and how much of the budget is left.
-
-IP is the address of the predecoded slot to continue at, or 0 when PC says it. HORIZON is the retired count at
-which REMAINING would be zero."""
-
-PAGE_TABLE, CODE_TABLE, BUCKETS, CANDIDATES, DECODERS = (TABLE_OFFSET + 8 * i for i in range(5))
-"""Offsets of host addresses: the guest page table, predecoded pages, and the decode tables."""
-
-REGION = TABLE_OFFSET + 5 * 8
-"""Offset of the number of the translated region that last found the budget too small, or 0."""
-
-ANSWER, ANSWER_TABLE = REGION + 8, REGION + 16
-"""Offsets of the host address of a function that may answer the system call for which native code leaves, or
-0, and of what it is given (`kvrm.linux.lent`). If it returns 0, native code goes on."""
-
-OBSERVED = REGION + 24
-"""Offset of the word of a staged observer (`kvrm.observe.observer`)."""
 
 
 class State:
