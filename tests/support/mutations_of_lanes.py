@@ -76,6 +76,12 @@ MUTATIONS = [
     Mutation(LOOP, "    state = t[Field.STATE]\n    reset(t)\n", "    state = t[Field.STATE]\n"),
     Mutation(LOOP, "    t[Field.LEFT] += left\n", "    t[Field.LEFT] += 0\n"),
     Mutation(LOOP, "    count(t, COUNTED, retired - t[Field.REPORTED])", "    count(t, COUNTED, retired)"),
+    Mutation(ANSWERS, "    if load(state + layout.REMAINING) == 0:\n        return LEAVE\n", ""),
+    Mutation(FILES, "        if goes_on and below(", "        if 0 and below("),
+    Mutation(LENT, "        process.task.blocked = self._words[Word.BLOCKED]\n", ""),
+    Mutation(LENT, "            self._file.offset = self._words[Word.OFFSET + _FILE]\n", ""),
+    Mutation(LENT, "if self._answering is None or task.seccomp:", "if self._answering is None:"),
+    Mutation(LENT, "        self._block[Fixed.PENDING] = process.pending_signals\n", ""),
     Mutation(WORKER, "            self._loop.reset(self._table.address)\n\n    def _run_resident", "            pass\n\n    def _run_resident"),
 ]  # fmt: skip
 

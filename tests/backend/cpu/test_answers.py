@@ -170,6 +170,27 @@ def test_timers(guest: Path) -> None:
     assert found[0] == found[1] and found[0][0] is kvrm.Stop.SIGNAL
 
 
+def test_timers_at_the_moment_of_a_call(guest: Path) -> None:
+    """One that is due when a call begins ends the program, though the call would block its signal."""
+    alarm = struct.pack("<Q", 1 << 13)
+    calls: list[Call] = [("timer_create", 1, 0, scratch()), ("timer_settime", 0, 0, bytes(32), 0)]
+    calls += [("rt_sigprocmask", how, alarm, 0, 8) for how in (0, 1)] * 9
+    found = []
+    for natively in (True, False):
+        m = machine(guest, calls, natively)
+        while m.x[8] != NUMBERS["read"] or m.disassemble() != ["svc #0"]:
+            m.step()
+        timer = m.x[1] + 8 + 56 * len(calls)
+        m.step()
+        begun, ends = m.snapshot(), set()
+        for ns in range(300, 400):
+            m.restore(begun)
+            m.write_memory(timer, struct.pack("<4Q", 0, 0, 0, ns))
+            ends.add((ns, m.run().stop, m.retired))
+        found.append(ends)
+    assert found[0] == found[1] and {stop for _, stop, _ in found[0]} == {kvrm.Stop.SIGNAL}
+
+
 def test_memory_that_is_not_there_yet(guest: Path) -> None:
     """A page that the guest has not touched, one that it cannot write, and what lies across both."""
     there = 0x3000_0000
@@ -196,14 +217,17 @@ def test_runs_in_pieces(guest: Path) -> None:
 
 
 def test_a_run_that_ends_with_a_call(guest: Path) -> None:
-    """It stops there, not at the breakpoint after the call."""
+    """It stops there, not at the breakpoint after the call, nor at what cannot run."""
     m = machine(guest, [("getpid",)] * 3)
     while m.x[8] != NUMBERS["getpid"] or m.disassemble() != ["svc #0"]:
         m.step()
     again = machine(guest, [("getpid",)] * 3)
     again.run(max_instructions=m.retired)
+    again.write_memory(m.pc + 4, bytes(4))
     again.breakpoints = {m.pc + 4}
     assert again.step().stop is kvrm.Stop.BUDGET and again.pc == m.pc + 4
+    again.breakpoints.clear()
+    assert again.step().stop is kvrm.Stop.UNDEFINED
 
 
 def test_snapshots(guest: Path) -> None:

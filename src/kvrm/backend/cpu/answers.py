@@ -37,7 +37,7 @@ def answer(t: Array) -> int:
     state = t[Field.STATE]
     if load(state + layout.REASON) != Reason.SVC or load(state + layout.ADDRESS):
         return LEAVE
-    # where the budget ends with the call, the run ends before anything can be made of its result
+    # a budget may end here for a timer, which expires before the call is done
     if load(state + layout.REMAINING) == 0:
         return LEAVE
     number = load(state + 8 * 8) & U32
