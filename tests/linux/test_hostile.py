@@ -118,7 +118,7 @@ def _guest(tmp_path: Path, **options: object) -> Guest:
     (here / "up").symlink_to("../outside")
     os.mkfifo(here / "fifo")
     guest = Guest(here, stdin=b"input" * 1000, overlay_limit=1 << 20, **options)
-    guest.memory._limit = LIMIT // 4096  # as a machine with little memory
+    guest.memory._physical.limit = LIMIT // 4096  # as a machine with little memory
     return guest
 
 

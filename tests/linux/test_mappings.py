@@ -240,6 +240,6 @@ def test_running_out_of_memory_ends_the_call_by_an_exception(tmp_path: Path) -> 
     """The machine turns it into a stop reason."""
     guest = Guest(tmp_path)
     start = _map(guest, 1 << 30)
-    guest.memory._limit = guest.memory.private_pages + 4  # as a smaller machine
+    guest.memory._physical.limit = guest.memory.private_pages + 4  # as a smaller machine
     with pytest.raises(OutOfMemory):
         guest.attempt("read", guest.open("/dev/zero"), start, 1 << 20)

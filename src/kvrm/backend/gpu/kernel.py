@@ -40,6 +40,7 @@ from kvrm.engine.interpreter.segment import Variant
 from kvrm.engine.interpreter.slots import SLOT
 from kvrm.engine.interpreter.stage import Form, HandlerStage
 from kvrm.engine.translator.region import Region
+from kvrm.engine.translator.stage import RegionStage
 from kvrm.isa.a64 import definition_of
 from kvrm.isa.definition import Definition, Execution
 from kvrm.lane import words as layout
@@ -141,13 +142,13 @@ def can_prefetch(variant: Variant) -> bool:
 
 
 def _region(module: Module, name: str, region: Region, alone: bool) -> ir.Function:
-    made = DeviceRegion(module, name, region, alone)
+    made = RegionStage(module, name, region, DeviceRegion(alone))
     made.build()
     # Convergent, as its lanes vote: made conditional on another branch, the call would ask fewer lanes than
     # are there. One copy: the loop's own registers and code are for all slots.
     for attribute in ("noinline", "convergent"):
-        made.function.attributes.add(attribute)
-    return made.function
+        made.f.fn.attributes.add(attribute)
+    return made.f.fn
 
 
 def _handler(

@@ -10,7 +10,8 @@ the meeting, those out too; nothing depends on which lanes are there, so no lane
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -42,116 +43,110 @@ def _c(value: int) -> ir.Constant:
     return ir.Constant(I32, value)
 
 
-class DeviceRegion(RegionStage):
-    """A region on the device.
+class DeviceRegion:
+    """What a region of the device is staged for.
 
     If it is `alone`, registers live in SSA, and sites that access memory remember their pages: those with
     the same address registers share what they remember. Otherwise registers are in memory between blocks.
     """
 
-    _f: RegionFunction
-
-    def __init__(self, module: ir.Module, name: str, region: Region, alone: bool) -> None:
+    def __init__(self, alone: bool) -> None:
         self._alone = alone
-        super().__init__(module, name, region)
-        slot = self._registers.slot
-        self._registers.lazy_flags = LazyFlags(self.e, self._flags_word, self._f.flags)
-        self._following, self._chosen, self._waiting = (
-            slot(k, I32) for k in ("following", "chosen", "waiting")
-        )
-        self._order = in_flow_order(region)
-        self._meeting, self._parted = (self._f.fn.append_basic_block(k) for k in ("meeting", "parted"))
         self._ahead: list[int] = []
         self._gone: set[int] = set()
         self._before: ir.Value | None = None
+        self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
+
+    def begin(self, module: ir.Module, name: str) -> HandlerFunction:
+        self._f = RegionFunction(module, name, RegionEmitter)
+        return self._f
+
+    def make_registers(self, stage: RegionStage, widths: dict[int, int]) -> Registers:
+        def place(offset: int) -> ir.Value:
+            return stage.e.at(self._f.registers if offset < layout.V_OFFSET else stage.state, offset)
+
+        if self._alone:
+            return Registers(stage, stage.e, place, widths)
+        # A region whose blocks follow each other in no fixed order enters and leaves often. Each block loads
+        # what it uses and stores what it changes: entering takes no time, and a thread needs few registers.
+        return Registers(stage, stage.e, place, dict.fromkeys(widths, 128), in_state=True)
+
+    def prepare(self, stage: RegionStage) -> None:
+        self._stage, slot = stage, stage.registers.slot
+        stage.registers.lazy_flags = LazyFlags(stage.e, self._flags_word, self._f.flags)
+        self._following, self._chosen, self._waiting = (
+            slot(k, I32) for k in ("following", "chosen", "waiting")
+        )
+        self._order = in_flow_order(stage.region)
+        self._meeting, self._parted = (self._f.fn.append_basic_block(k) for k in ("meeting", "parted"))
         self._sites = {
             kind: [
                 Site(slot(f"page{kind}{i}", I64), slot(f"base{kind}{i}", I64))
-                for i in range(number if alone else 0)
+                for i in range(number if self._alone else 0)
             ]
             for kind, number in SITES.items()
         }
         for site in chain.from_iterable(self._sites.values()):
-            site.forget(self.e)
-        self._taken: dict[str, list[tuple[int, int]]] = {kind: [] for kind in SITES}
-
-    @property
-    def function(self) -> ir.Function:
-        """What was built."""
-        return self._f.fn
-
-    def _function(self, module: ir.Module, name: str) -> HandlerFunction:
-        return RegionFunction(module, name, RegionEmitter)
+            site.forget(stage.e)
 
     def _flags_word(self, name: str, t: ir.Type, first: ir.Value) -> ir.Value:
         """Facets are in memory: few blocks need them, and they would take registers in all."""
         if name[-1].isdigit():
-            return self.e.at(self._f.vars, 8 * (Var.FLAGS + int(name[-1])))
-        return self._registers.slot(name, t, first)
-
-    def _make_registers(self, widths: dict[int, int]) -> Registers:
-        def place(offset: int) -> ir.Value:
-            return self.e.at(self._f.registers if offset < layout.V_OFFSET else self.state, offset)
-
-        if self._alone:
-            return Registers(self, self.e, place, widths)
-        # A region whose blocks follow each other in no fixed order enters and leaves often. Each block loads
-        # what it uses and stores what it changes: entering takes no time, and a thread needs few registers.
-        return Registers(self, self.e, place, dict.fromkeys(widths, 128), in_state=True)
+            return self._stage.e.at(self._f.vars, 8 * (Var.FLAGS + int(name[-1])))
+        return self._stage.registers.slot(name, t, first)
 
     # -- control flow ----------------------------------------------------------------------------------------
-    def _start(self) -> None:
+    def start(self, stage: RegionStage) -> None:
         """Go to the block that the region is entered at, with a budget that lasts until it is looked at."""
-        e, most = self.e, self._region.longest
+        e, most = stage.e, stage.region.longest
         enough, few = e.append_basic_block("enough"), e.append_basic_block("few")
         left = e.icmp_unsigned("<=", self._f.budget, ir.Constant(I64, most))
         unlikely(e.cbranch(left, few, enough))
         e.position_at_end(few)
-        self._refuse()
+        self.refuse(stage)
         e.position_at_end(enough)
         entry = self._f.entry
         for slot in (self._following, self._chosen):
             e.store(entry, slot)
         e.branch(self._meeting)
 
-    def _refuse(self) -> None:
+    def refuse(self, stage: RegionStage) -> None:
         self._f.leave_to_handler()
 
-    def _predecessors(self) -> dict[int, int]:
+    def predecessors(self, region: Region) -> dict[int, int]:
         """None: a block may follow the meeting."""
         return {}
 
-    def _unroll(self, iteration: list[Block], needed: int) -> None:
-        e, self._gone = self.e, set()
+    @contextmanager
+    def unrolling(self, stage: RegionStage) -> Iterator[None]:
+        e, self._gone = stage.e, set()
         start = e.append_basic_block("start")
         e.branch(start)
         e.position_at_end(start)
         self._before = self._present()
-        super()._unroll(iteration, needed)
+        yield
         self._before = None
 
-    def _checked_together(self, iteration: list[Block]) -> Any:
+    def together(self, stage: RegionStage, iteration: list[Block]) -> Any:
         return _Apart()
 
-    def leave_plain(self) -> None:
-        """End the LLVM block: the lane waits, and leaves when all others have come to where they leave."""
-        self._settle()
-        self.e.store(ir.Constant(I64, self._pc), self._target)
+    def go_plain(self, stage: RegionStage) -> None:
+        """The lane waits, and leaves when all others have come to where they leave."""
         self._wait(_c(PLAIN_OUT))
 
-    def _finish(self, block: Block) -> None:
+    def finish(self, stage: RegionStage, block: Block) -> None:
         """Go on with the next block if no lane waits before it; else meet."""
-        e = self.e
-        self._ahead = self._region.successors(block.start)
-        target, condition = self._next or (bits(64, block.end), None)
+        e = stage.e
+        self._ahead = stage.region.successors(block.start)
+        target, condition = stage.next or (bits(64, block.end), None)
         if condition is not None and condition.known:
             target, condition = (target if int(condition) else bits(64, block.end)), None
         if not target.known:
-            self._go_indirectly(self.value(target), self._region.targets.get(block.end, ()))
+            self._go_indirectly(stage.value(target), stage.region.targets.get(block.end, ()))
         elif condition is None:
             self._go(int(target), self._before, self._gone)
         else:
-            choice, before = self.value(condition), self._before or self._present()
+            choice, before = stage.value(condition), self._before or self._present()
             ways = {"taken": int(target), "fall": block.end}
             blocks = [e.append_basic_block(name) for name in ways]
             e.cbranch(choice, *blocks)
@@ -165,7 +160,7 @@ class DeviceRegion(RegionStage):
 
         Those whose number is least go on without the others, which wait.
         """
-        e, number = self.e, self._number_of(pc)
+        e, number = self._stage.e, self._number_of(pc)
         if number == OUT:
             self._leave_for(pc)
             return
@@ -182,14 +177,14 @@ class DeviceRegion(RegionStage):
         if min(others, default=number) < number:
             free = e.and_(free, everybody)
         wait = e.append_basic_block("wait")
-        e.cbranch(free, self._heads[pc], wait)
+        e.cbranch(free, self._stage.heads[pc], wait)
         e.position_at_end(wait)
         self._wait(_c(number))
 
     def _go_indirectly(self, target: ir.Value, seen: Sequence[int]) -> None:
         """Go on at a computed address, with the block that it most often is if all agree on it."""
-        e = self.e
-        e.store(target, self._target)
+        e = self._stage.e
+        e.store(target, self._stage.destination)
         if not seen:
             self._wait(_c(OUT))
             return
@@ -204,19 +199,19 @@ class DeviceRegion(RegionStage):
             number = e.select(this, _c(self._number_of(pc)), number)
         self._wait(number)
 
-    def _edge(self, pc: int) -> None:
+    def edge(self, stage: RegionStage, pc: int) -> None:
         """Leave a loop in one of several iterations: lanes that stay go on to the last."""
-        self._ahead = [pc] if pc in self._heads else []
+        self._ahead = [pc] if pc in stage.heads else []
         self._gone.add(self._number_of(pc))
         self._go(pc, self._before, {-1})
 
     def _leave_for(self, pc: int) -> None:
-        self.e.store(ir.Constant(I64, pc), self._target)
+        self._stage.e.store(ir.Constant(I64, pc), self._stage.destination)
         self._wait(_c(OUT))
 
     def _wait(self, number: ir.Value) -> None:
-        self.e.store(number, self._following)
-        self.e.branch(self._parted)
+        self._stage.e.store(number, self._following)
+        self._stage.e.branch(self._parted)
 
     def _number_of(self, pc: int) -> int:
         """OUT where the region was not cut with that way in mind: a register happens to be known."""
@@ -224,15 +219,15 @@ class DeviceRegion(RegionStage):
 
     def _present(self) -> ir.Value:
         """A bit for each lane that is here."""
-        return self.e.module.warp.present(self.e)
+        return self._stage.e.module.warp.present(self._stage.e)
 
     def _least(self, value: ir.Value) -> ir.Value:
         """The least of the lanes that are here, whichever they are: none is waited for in vain."""
-        return self.e.module.warp.least(self.e, value, self._present())
+        return self._stage.e.module.warp.least(self._stage.e, value, self._present())
 
     def _meet(self) -> None:
         """Where all lanes come that do not go on together."""
-        e = self.e
+        e = self._stage.e
         look, part, go = (e.append_basic_block(name) for name in ("look", "part", "go"))
         e.position_at_end(self._parted)
         e.store(self._least(e.load(self._following, typ=I32)), self._chosen)
@@ -245,51 +240,48 @@ class DeviceRegion(RegionStage):
         e.store(self._least(e.select(among, _c(NONE_WAITS), mine)), self._waiting)
         e.cbranch(among, go, self._parted)
         e.position_at_end(go)
-        first, *others = (self._heads[pc] for pc in self._order)
+        first, *others = (self._stage.heads[pc] for pc in self._order)
         switch = e.switch(chosen, first)
         for number, head in enumerate(others, 1):
             switch.add_case(_c(number), head)
-        self._end(part)
+        self._stage.end(part)
         plain = e.icmp_unsigned("==", mine, _c(PLAIN_OUT))
         flag = e.select(plain, ir.Constant(I64, PLAIN), ir.Constant(I64, 0))
-        self._f.jump(e.load(self._target, typ=I64), cost=0, flag=flag)
+        self._f.jump(e.load(self._stage.destination, typ=I64), cost=0, flag=flag)
 
-    def _leave(self) -> None:
+    def leave(self, stage: RegionStage) -> None:
         """All ways out lead through the meeting."""
         self._meet()
-        for block in (self._out, self._plain):
-            self.e.position_at_end(block)
-            self.e.unreachable()
 
     # -- memory ----------------------------------------------------------------------------------------------
     def _site(self, kind: str) -> Site | None:
-        key, taken, sites = self._accesses.registers, self._taken[kind], self._sites[kind]
+        key, taken, sites = self._stage.accesses.registers, self._taken[kind], self._sites[kind]
         if not sites:
             return None
         if key not in taken:
             taken.append(key)
         return sites[min(taken.index(key), len(sites) - 1)]
 
-    def read_memory(self, address: Bits, n: int) -> Bits:
+    def read(self, stage: RegionStage, address: Bits, n: int) -> Bits:
         """Through the group's entries."""
-        where = self.value(address)
-        self.settle()
-        value, refused = access.read(self.e, self._f.registers, where, ir.IntType(n), self._site("R"))
+        where = stage.value(address)
+        stage.settle()
+        value, refused = access.read(stage.e, self._f.registers, where, ir.IntType(n), self._site("R"))
         self._leave_if(refused)
-        return self._wrap(value, n)
+        return stage.wrap(value, n)
 
-    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
+    def write(self, stage: RegionStage, address: Bits, value: Bits, condition: Bits | None) -> None:
         """Through the group's entries; nothing is accessed where the condition is 0."""
-        self.settle()
-        a, v = self.value(address), self.value(value)
+        stage.settle()
+        a, v = stage.value(address), stage.value(value)
         if condition is None:
             self._write(a, v)
             return
-        with self.e.if_then(self.value(condition)):
+        with stage.e.if_then(stage.value(condition)):
             self._write(a, v)
 
     def _write(self, address: ir.Value, value: ir.Value) -> None:
-        e = self.e
+        e = self._stage.e
         far, refused = access.write(e, self._f.registers, address, value, self._site("W"))
         if self._sites["R"]:
             with e.if_then(far, likely=False):
@@ -304,11 +296,11 @@ class DeviceRegion(RegionStage):
         what comes out is what went in. Without it, refused lanes jump from the slow access to the way out,
         and lanes of the fast one go on before those of the slow one are back.
         """
-        e = self.e
+        e = self._stage.e
         hidden = e.asm(ir.FunctionType(I32, [I32]), "", "=r,0", [e.zext(refused, I32)], side_effect=True)
         hidden.attributes.add("convergent")
         with e.if_then(e.icmp_unsigned("!=", hidden, _c(0)), likely=False):
-            self.leave_plain()
+            self._stage.leave_plain()
 
 
 class _Apart:

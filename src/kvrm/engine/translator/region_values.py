@@ -12,12 +12,12 @@ from kvrm.engine.translator.deferred import Deferred
 from kvrm.engine.translator.lazy_flags import signed_less
 from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.page_sites import Accesses
-from kvrm.engine.translator.registers import VECTOR, Registers
-from kvrm.engine.translator.shapes import parts, shaped
+from kvrm.engine.translator.registers import Registers
+from kvrm.engine.translator.shapes import shaped
 from kvrm.isa.context import Context, Event, Flags, System
 from kvrm.lane import words as layout
 from kvrm.staging.emitter import I64, constant, integer
-from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, concat
+from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
 
 
 class RegionValues(Context):
@@ -27,15 +27,17 @@ class RegionValues(Context):
     e: Any
     state: ir.Value
     _deferred: Deferred
-    _registers: Registers
-    _accesses: Accesses
+    registers: Registers
+    accesses: Accesses
+    present: int
+    """The address of the instruction that is being emitted."""
     _left: ir.Value
     """Of the budget, when the block that runs began; `_retired` instructions have since."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._pc = self._retired = 0
-        self._next: tuple[Bits, Bits | None] | None = None
+        self.present = self._retired = 0
+        self.next: tuple[Bits, Bits | None] | None = None
         self._aligned: set[tuple[tuple[tuple[int, int], ...], int]] = set()
 
     def leave_plain(self) -> None:
@@ -67,13 +69,13 @@ class RegionValues(Context):
             self._deferred.settle()
         return p.value if isinstance(p, RunNode) else constant(integer(b.width, b.lanes), p)
 
-    def _wrap(self, value: ir.Value, width: int) -> Bits:
+    def wrap(self, value: ir.Value, width: int) -> Bits:
         return Bits(width, RunNode(self, value))
 
     # -- the machine -----------------------------------------------------------------------------------------
     @property
     def pc(self) -> Bits:
-        return bits(64, self._pc)
+        return bits(64, self.present)
 
     @property
     def fpcr(self) -> int:
@@ -85,68 +87,42 @@ class RegionValues(Context):
         """Horizon minus what is left of the budget."""
         e = self.e
         horizon = e.load_at(self.state, layout.HORIZON, I64)
-        return self._wrap(e.sub(horizon, e.sub(self._left, ir.Constant(I64, self._retired))), 64)
+        return self.wrap(e.sub(horizon, e.sub(self._left, ir.Constant(I64, self._retired))), 64)
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
         """The register's value."""
         number = int(r)
         if number == 31 and not sp:
             return bits(n, 0)
-        return self._registers.x(layout.SP if number == 31 else number).trunc(n)
+        return self.registers.x(layout.SP if number == 31 else number).trunc(n)
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
         """The register's new value."""
         number = int(r)
         if number != 31 or sp:
-            self._registers.set_x(layout.SP if number == 31 else number, value)
+            self.registers.set_x(layout.SP if number == 31 else number, value)
 
     def read_v(self, r: Bits, n: int) -> Bits:
         """The register's value."""
-        return self._registers.v(int(r)).trunc(n)
+        return self.registers.v(int(r)).trunc(n)
 
     def write_v(self, r: Bits, value: Bits) -> None:
         """The register's new value."""
-        self._registers.set_v(int(r), value)
+        self.registers.set_v(int(r), value)
 
     def read_flags(self) -> Flags:
-        return self._registers.flags
+        return self.registers.flags
 
     def write_flags(self, nzcv: Flags) -> None:
-        self._registers.flags = nzcv
+        self.registers.flags = nzcv
 
     def read_system(self, register: System) -> Bits:
-        return self._wrap(self.e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
+        return self.wrap(self.e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
 
     def write_system(self, register: System, value: Bits) -> None:
         self.e.store_at(self.value(value), self.state, layout.SYSTEM_OFFSET + 8 * register)
 
     # -- memory ----------------------------------------------------------------------------------------------
-    def read_memory(self, address: Bits, n: int) -> Bits:
-        """Through the permissions."""
-        host = self._accesses.host(address, n // 8, "R")
-        if n < 128:
-            return self._wrap(self.e.load(host, typ=ir.IntType(n), align=1), n)
-        return concat(*(self._load_vector(host, at) for at in reversed(range(0, n // 8, 16))))
-
-    def _load_vector(self, host: ir.Value, at: int) -> Bits:
-        loaded = self.e.load_at(host, at, VECTOR, align=1)
-        return Bits(64, RunNode(self, loaded), 2).whole
-
-    def write_memory(self, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Through the permissions; nothing is accessed where the condition is 0."""
-        e = self.e
-        if condition is not None:
-            self._deferred.settle()
-            store, after = e.append_basic_block("store"), e.append_basic_block("after")
-            e.cbranch(self.value(condition), store, after)
-            e.position_at_end(store)
-        host = self._accesses.host(address, value.width // 8, "W")
-        for at, part in enumerate(parts(value) or [value]):
-            e.store_at(self.value(part.split(64) if part.width == 128 else part), host, 16 * at, align=1)
-        if condition is not None:
-            e.branch(after)
-            e.position_at_end(after)
-
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
         """The interpreter tells of what is not."""
         if size > 1:
@@ -158,7 +134,7 @@ class RegionValues(Context):
         """The interpreter tells of it. Once SP was right in a block, it is 16 bytes further too."""
         if int(r) != 31:
             return
-        form = linear(address, self._registers.origin)
+        form = linear(address, self.registers.origin)
         if form is None:
             self.require_aligned(address, 16, store=False)
             return
@@ -169,7 +145,7 @@ class RegionValues(Context):
 
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """Noted; the block ends with it."""
-        self._next = (target, condition)
+        self.next = (target, condition)
 
     def event(self, event: Event, value: Lift = 0) -> None:
         """Blocks end before instructions that have one."""
