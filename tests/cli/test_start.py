@@ -20,7 +20,6 @@ NOT_IMPORTED = (
     "kvrm.isa.a64",
     "kvrm.isa.definition",
     "kvrm.linux.calls.xattr",
-    "kvrm.linux.resident.calls",
     "kvrm.machine.lanes",
     "kvrm.neural",
     "kvrm.observe.profile",
