@@ -74,7 +74,8 @@ def test_as_on_linux(name: str, writable: bool, tmp_path: Path, monkeypatch: pyt
     there.mkdir()
     native, guest = (built(name, compiler, tmp_path) for compiler in ("gcc", cross.COMPILER))
     host = subprocess.run(
-        [native],
+        # the tests may have been started in the background, where a shell has signals ignored
+        ["env", "--default-signal=HUP,INT,QUIT", native],
         cwd=here,
         input=b"",
         stdout=subprocess.PIPE,
