@@ -18,12 +18,6 @@ CLOEXEC, NONBLOCK = 0o2000000, 0o4000
 SECOND = 1_000_000_000
 
 
-@pytest.fixture
-def guest(tmp_path: Path) -> Guest:
-    (tmp_path / "file").write_bytes(b"contents")
-    return Guest(tmp_path, stdin=b"standard input")
-
-
 class TestStreams:
     def test_given_bytes_and_captured_output(self, guest: Guest) -> None:
         assert guest.call("read", 0, BUFFER, 8) == 8

@@ -17,15 +17,6 @@ from kvrm.linux.syscall_table import TABLE, markdown
 from kvrm.memory import Memory
 from linux_tools import AT_FDCWD, BUFFER, NOWHERE, Elf, Guest
 
-CLOEXEC, NONBLOCK = 0o2000000, 0o4000
-SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def guest(tmp_path: Path) -> Guest:
-    (tmp_path / "file").write_bytes(b"contents")
-    return Guest(tmp_path, stdin=b"standard input")
-
 
 class TestSnapshots:
     def test_everything_returns(self, guest: Guest) -> None:

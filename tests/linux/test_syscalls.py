@@ -13,14 +13,7 @@ from kvrm.linux import Exited, Killed, Stopped
 from kvrm.linux.clock import EPOCH
 from linux_tools import BUFFER, U64, Guest
 
-CLOEXEC, NONBLOCK = 0o2000000, 0o4000
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def guest(tmp_path: Path) -> Guest:
-    (tmp_path / "file").write_bytes(b"contents")
-    return Guest(tmp_path, stdin=b"standard input")
 
 
 class TestTime:

@@ -44,15 +44,24 @@ from kvrm.values.softfloat import (
     urecpe,
     ursqrte,
 )
+from single_precision import (
+    CHOP,
+    DEFAULT,
+    DOWN,
+    INF,
+    MAX,
+    NEG,
+    NORMAL,
+    ONE,
+    QNAN,
+    SNAN,
+    SUBNORMAL,
+    TWO,
+    UP,
+    ZERO,
+)
 
 Operation = Callable[..., int]
-ZERO, SUBNORMAL, NORMAL, ONE, TWO, MAX, INF, QNAN, SNAN, DEFAULT = (
-    0x0000_0000, 0x0000_0001, 0x0080_0000, 0x3F80_0000, 0x4000_0000,
-    0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_1234, 0x7F80_1234, 0x7FC0_0000,
-)  # fmt: skip
-NEG = 0x8000_0000
-UP, DOWN, CHOP = (mode << 22 for mode in (Rounding.POSINF, Rounding.NEGINF, Rounding.ZERO))
-
 # Single precision: operation, operands, FPCR, result, FPSR.
 ARITHMETIC: list[tuple[Operation, tuple[int, ...], int, int, int]] = [
     (fadd, (ONE, ONE), 0, TWO, 0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -220,12 +220,10 @@ PLANTED: dict[str, tuple[Any, str, Any, Callable[[int], object]]] = {
 
 
 @pytest.fixture(params=PLANTED)
-def planted(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[int], Any]]:
+def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
     module, name, wrong, run = PLANTED[request.param]
     monkeypatch.setattr(module, name, wrong)
-    yield run
+    return run
 
 
 def test_planted_errors_are_found(planted: Callable[[int], Any]) -> None:
