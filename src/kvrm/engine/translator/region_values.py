@@ -131,7 +131,7 @@ class RegionValues(Context):
                 self.leave_plain()
 
     def require_sp_aligned(self, r: Bits, address: Bits) -> None:
-        """The interpreter tells of it. Once SP was right in a block, it is 16 bytes further too."""
+        """The interpreter tells of it. Where SP was right in a block, it is 16 bytes further too."""
         if int(r) != 31:
             return
         form = linear(address, self.registers.origin)

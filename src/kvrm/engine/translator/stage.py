@@ -68,8 +68,12 @@ class RegionStage(RegionValues):
         e, entry = self.e, self.e.block
         start = e.append_basic_block("start")
         e.position_at_end(start)
-        if any(flow.floating for flow in self.region.flows):
+        flows = self.region.flows
+        if any(flow.floating for flow in flows):
             self._require_default_fpcr()
+        self._sp_stays = not any(flow.moves_sp for flow in flows)
+        if self._sp_stays and any(flow.begins_with_sp for flow in flows):
+            self._require_aligned_sp()
         self._target.start(self)
         checked = self.region.checked()
         self._most = max(checked.values())
@@ -94,9 +98,16 @@ class RegionStage(RegionValues):
         self.f.budget = self.e.load(self.budget, typ=I64)
 
     def _require_default_fpcr(self) -> None:
-        """Compiled floating point is for FPCR = 0; with any other the interpreter goes on."""
+        """Compiled floating point is for FPCR = 0."""
+        self._require_zero(self.e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * System.FPCR, I64))
+
+    def _require_aligned_sp(self) -> None:
+        """SP does not change in the region: one look at it, instead of some inside of loops."""
+        self._require_zero(self.e.and_(self.registers.at_entry(layout.SP), _c(15)))
+
+    def _require_zero(self, value: ir.Value) -> None:
+        """With any other value the interpreter goes on."""
         e = self.e
-        value = e.load_at(self.state, layout.SYSTEM_OFFSET + 8 * System.FPCR, I64)
         usual, other = e.append_basic_block("usual"), e.append_basic_block("other")
         unlikely(e.cbranch(e.icmp_unsigned("!=", value, _c(0)), other, usual))
         e.position_at_end(other)
@@ -122,7 +133,7 @@ class RegionStage(RegionValues):
     def _begin(self, flags: Flags | None) -> None:
         """Other code: nothing is known of registers but, perhaps, these flags."""
         self.registers.begin(flags)
-        self._aligned = set()
+        self._aligned = {(((layout.SP, 1),), 0)} if self._sp_stays else set()
         self._deferred.begin()
 
     def _run(self, block: Block) -> None:

@@ -17,7 +17,8 @@ class Flow:
 
     `target` is a branch's if it is known, `conditional` whether it may fall through, `branches` whether it is
     a branch at all. `stays` is false for what only the interpreter does: events, writes to FPCR, words that
-    are not allocated. `widths` has the most bits that are read or written of each SIMD&FP register.
+    are not allocated. `moves_sp` is whether it writes SP, `begins_with_sp` whether SP must be aligned for it.
+    `widths` has the most bits that are read or written of each SIMD&FP register.
     """
 
     branches: bool = False
@@ -25,6 +26,8 @@ class Flow:
     conditional: bool = False
     stays: bool = True
     floating: bool = False
+    moves_sp: bool = False
+    begins_with_sp: bool = False
     widths: dict[int, int] = field(default_factory=dict)
 
 
@@ -44,6 +47,16 @@ class _Survey(Probe):
     def fpcr(self) -> int:
         self.flow.floating = True
         return 0
+
+    def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
+        """Notes SP."""
+        self.flow.moves_sp |= sp and int(r) == 31
+        super().write_x(r, value, sp)
+
+    def require_sp_aligned(self, r: Bits, address: Bits) -> None:
+        """Notes SP."""
+        self.flow.begins_with_sp |= int(r) == 31
+        super().require_sp_aligned(r, address)
 
     def read_v(self, r: Bits, n: int) -> Bits:
         """Notes the width."""
