@@ -32,6 +32,7 @@ ACCESS = "memory/access.py"
 SPACE, LOOP, WORKER = "backend/cpu/space.py", "backend/cpu/loop.py", "backend/cpu/worker.py"
 TESTS = (
     "tests/linux/test_staged_calls.py",
+    "tests/linux/test_told.py",
     "tests/backend/cpu",
     "tests/machine/test_lanes_breakpoints.py",
     "tests/machine/test_lanes.py",
@@ -58,7 +59,7 @@ MUTATIONS = [
     Mutation(CALLS, "time[0] * BILLION + time[1]", "time[0] * BILLION"),
     Mutation(CALLS, "lane.place(LIMITS) + 16 * resource) else 0", "lane.place(LIMITS) + 8 * resource) else 0"),
     Mutation(FILES, ">> 8 * (4 - size)", ">> 0 * (4 - size)"),
-    Mutation(DESCRIPTORS, "    for fd in range(least, DESCRIPTORS):", "    for fd in range(least + 1, DESCRIPTORS):"),
+    Mutation(DESCRIPTORS, "    fd = least\n", "    fd = least + 1\n"),
     Mutation(FILES, "        new += lane.word(Word.OFFSET + file)", "        new = lane.word(Word.OFFSET + file)"),
     Mutation(FILES, "        if below(room(lane) - used, size):", "        if below(room(lane) - used + 1, size):"),
     Mutation(FILES, "        lane.put(Word.INPUT, at + done)", "        lane.put(Word.INPUT, at)"),

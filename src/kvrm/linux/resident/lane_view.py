@@ -52,6 +52,15 @@ class Lane(Protocol):
     def part(self, base: int, size: int, at: int) -> int:
         """The address of byte `at` of the lane's part of buffers of `size` bytes that begin at `base`."""
 
+    def descriptor(self, fd: int) -> int:
+        """Its open file's number << 32, FD_CLOEXEC << 31, status flags; below 0 what a call returns."""
+
+    def lowest(self, least: int) -> int:
+        """The lowest descriptor from `least` on that is free; below 0 what a call returns."""
+
+    def refer(self, fd: int, file: int, cloexec: int) -> int:
+        """Have a descriptor refer to an open file, 0 for none, and to no other: the descriptor, or LEAVE."""
+
     def get_action(self, signal: int, to: int) -> int:
         """Copy what happens on a signal, 1 to 64, to an address (`struct sigaction`)."""
 

@@ -89,7 +89,7 @@ class Fixed(IntEnum):
     ASKED = auto()  # address of the questions that the host is to answer
     BEYOND = auto()  # whether there are descriptors from DESCRIPTORS on
     LIMITED = auto()  # whether the CPU must look at what is mapped: limits, locks, shared files, segments
-    MAY_OPEN = auto()  # whether descriptors cannot run out before DESCRIPTORS are open
+    DESCRIPTOR_LIMIT = auto()  # RLIMIT_NOFILE
 
 
 KINDS = max(Fixed) + 1
