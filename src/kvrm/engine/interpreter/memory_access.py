@@ -100,8 +100,8 @@ def read_slow(f: HandlerFunction, address: ir.Value, t: ir.Type) -> ir.Value:
 
 def write_slow(f: HandlerFunction, address: ir.Value, value: ir.Value) -> None:
     """Store `value` on one page or two, nothing unless all of it may be written."""
-    data = _buffer(f, value.type)
-    f.e.store(value, data, align=1)
+    data, words = _buffer(f, value.type), ir.IntType(-(-value.type.width // 64) * 64)
+    f.e.store(f.e.zext(value, words) if words != value.type else value, data, align=8)
     _transfer(f, address, value.type, data, "W")
 
 
