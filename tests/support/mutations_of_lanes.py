@@ -75,7 +75,7 @@ MUTATIONS = [
     Mutation(SPACE, "            t[Field.PAGES_LEFT] -= 1", "            t[Field.PAGES_LEFT] -= 0"),
     Mutation(LOOP, "    state = t[Field.STATE]\n    reset(t)\n", "    state = t[Field.STATE]\n"),
     Mutation(LOOP, "    t[Field.LEFT] += left\n", "    t[Field.LEFT] += 0\n"),
-    Mutation(LOOP, "    count(t, COUNTED, retired - t[Field.REPORTED])", "    count(t, COUNTED, retired)"),
+    Mutation(LOOP, "counted + retired - t[Field.REPORTED])", "counted + retired)"),
     Mutation(ANSWERS, "    if load(state + layout.REMAINING) == 0:\n        return LEAVE\n", ""),
     Mutation(FILES, "        if goes_on and below(", "        if 0 and below("),
     Mutation(LENT, "        process.task.blocked = self._words[_BLOCKED]\n", ""),

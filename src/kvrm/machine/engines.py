@@ -26,8 +26,8 @@ ENGINES = {
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
 """Instead of the interpreter where the dispatch policy is asked about each instruction that runs."""
-TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.backend.gpu.runner:CudaLanes"}
-"""Where lanes run: name to the class that runs them; the first is the default."""
+TARGETS = {"cpu": "kvrm.backend.cpu.workers:CpuBackend", "cuda": "kvrm.backend.gpu.runner:GpuBackend"}
+"""Where lanes run: name to the `kvrm.backend.protocols.Backend` of it; the first is the default."""
 SKIPPING = {"cpu": "kvrm.loops.sites:Sites", "cuda": "kvrm.loops.device_sites:DeviceSites"}
 """For each target, what puts handlers that skip iterations where loops begin."""
 ANSWERS = "kvrm.backend.cpu.answers:Answers"

@@ -16,7 +16,6 @@ from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
     ANSWERS,
     REPLACEMENTS,
-    TARGETS,
     EngineKind,
     check_policies,
     checked_features,
@@ -154,8 +153,9 @@ class Machine(Registers):
             self.lane.replacements = named(REPLACEMENTS)(self, program)
         self._lanes: Lanes | None = None
         if lanes is not None:
-            self._lanes = named(TARGETS[self.target])(self, lanes)
-            assert self._lanes is not None
+            from kvrm.machine.lanes import Lanes
+
+            self._lanes = Lanes(self, lanes)
             self._lanes.args, self._lanes.stdin = args_of_lanes, stdin_of_lanes
 
     @property
@@ -348,8 +348,9 @@ class Machine(Registers):
         They share nothing that one of them could change, and this machine stays as it is.
         """
         self._solo.require_idle()
-        made: Lanes = named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
-        return made
+        from kvrm.machine.lanes import Lanes
+
+        return Lanes(self, lanes, threads, self.snapshot())
 
     def __repr__(self) -> str:
         return f"<kvrm.Machine {self.engine} pc={self.pc:#x} retired={self.retired}>"

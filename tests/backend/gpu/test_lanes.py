@@ -70,7 +70,7 @@ class TestLanes:
             lanes.breakpoints.remove(in_loop)
             runs.append(lanes.run(150))
             seen.append([facts(r, lane) for r in runs for lane in range(40)])
-        assert any(region.covers(in_loop) for region in lanes._code.regions)
+        assert any(region.covers(in_loop) for region in lanes.backend.code.regions)
         assert seen[0] == seen[1]
 
     def test_in_the_background(self, monkeypatch: pytest.MonkeyPatch) -> None:
