@@ -176,12 +176,13 @@ class Reference(Context):
 
 
 class ReferenceEngine:
-    """`Reference` as an engine: the same `run` as the interpreter's."""
+    """`Reference` as an engine: the same `run` as the interpreter's, and the same `on_code_write`."""
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state = state
         self._reference = Reference(state, memory, features)
         self.account = Account()
+        self.on_code_write: Callable[[int, int], None] | None = None
         self.retired = 0
 
     def prepare(self) -> None:
@@ -204,15 +205,12 @@ class ReferenceEngine:
             self.account.stepped(pc, retires, time.perf_counter() - began, 0)
             if left is not None and left.kind is not Reason.CODE_WRITE:
                 return left
-            if left is not None:
-                self.code_written(left.value)
+            if left is not None and self.on_code_write is not None:
+                self.on_code_write(untagged(left.value), untagged(left.value) + 1)
         return Exit(Reason.BUDGET)
 
     def poll(self) -> None:
         """Nothing goes on in the background."""
-
-    def code_written(self, address: int) -> None:
-        """Called after IC IVAU; nothing is kept, so nothing is forgotten."""
 
     def invalidate(self, start: int, end: int) -> None:
         """Nothing is kept, so nothing is forgotten."""

@@ -172,7 +172,7 @@ def test_one_lane_is_as_without(place: str, policy: str, monkeypatch: pytest.Mon
     assert plain.memory[TO] == other.memory[TO]
     assert plain.retired == other.retired
     if place == "host" and policy == "rule":
-        assert device_on_host.prefetches(other.lane.engine._device_code)[0] > 0
+        assert device_on_host.prefetches(other.lane.engine.code)[0] > 0
 
 
 def test_a_breakpoint_where_the_device_takes_over(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,7 +250,7 @@ class TestOneLane:
             assert m.run(max_instructions=100).stop is Stop.BREAKPOINT and m.pc == in_loop
         m.breakpoints.remove(in_loop)
         assert m.run(max_instructions=100).stop is Stop.BUDGET
-        assert any(region.covers(in_loop) for region in m.lane.engine._device_code.regions)
+        assert any(region.covers(in_loop) for region in m.lane.engine.code.regions)
 
     def test_code_that_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(device_engine, "PROFILED", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
@@ -57,6 +57,9 @@ class Interpreter:
 
     Handlers are those that the `observer` was staged with, if there is one; then only `run` enters them.
 
+    `on_code_write(start, end)` is called instead of `invalidate` for code that the guest says it has written:
+    an engine that has this one sets it, to forget what it has derived itself.
+
     `slice`, `ready`, `chunks`, `ran`, `resume` and `follow` are for another loop that enters native code
     (`kvrm.backend.cpu.loop`), and returns when native code leaves for what that loop does not know.
     """
@@ -75,6 +78,7 @@ class Interpreter:
         self._words = state.words
         self.account: RunObserver = Account()
         self.trace: list[int] | None = None
+        self.on_code_write: Callable[[int, int], None] | None = None
         self._ran, self._ran_seconds = 0, 0.0
         self._library = library(observer.stage if observer else "")
         self._dispatch: Dispatch | None = None
@@ -354,7 +358,7 @@ class Interpreter:
             self._reset(page)
 
     def _code_written(self, address: int) -> None:
-        self.invalidate(untagged(address), untagged(address) + 1)
+        (self.on_code_write or self.invalidate)(untagged(address), untagged(address) + 1)
 
     def invalidate(self, start: int, end: int) -> None:
         """Forget what was predecoded in [start, end)."""
@@ -366,6 +370,11 @@ class Interpreter:
                 self._pool.give_back(self._slots.pop(page))
                 if self._skipping is not None:
                     self._skipping.forget(page)
+
+    @property
+    def pages(self) -> Set[int]:
+        """The numbers of the pages that are predecoded."""
+        return self._slots.keys()
 
     # -- a page's slots once more: skipped loops run their last iterations there -----------------------------
     def slot_at(self, pc: int) -> int | None:
