@@ -44,10 +44,13 @@ class AddressSpace:
 
     `on_remap(start, end)` is called after these addresses were mapped, unmapped, protected, poked or
     restored: what was derived from their bytes (decoded code) is stale. It is not called for what the guest
-    writes; an Arm program announces new code itself, by `ic ivau`.
+    writes; an Arm program announces new code itself, by `ic ivau`. With `in_turn`, where many lanes run from
+    one snapshot, it is called when a lane first writes to a page: else a lane could tell which code those
+    before it have run.
     """
 
-    def __init__(self, limit: int = 4 << 30) -> None:
+    def __init__(self, limit: int = 4 << 30, in_turn: bool = False) -> None:
+        self._in_turn = in_turn
         self.on_remap: Callable[[int, int], None] | None = None
         self._physical = PhysicalPages(min(integer("the memory limit", limit, 0) >> PAGE_SHIFT, ENTRIES))
         self._table = PageTable()
@@ -218,8 +221,11 @@ class AddressSpace:
 
     def _own(self, index: int, region: Region) -> int:
         """Make page `index` of `region` the lane's own; fill its entry and return it."""
+        stale = self._in_turn and region.prot & Prot.X and index not in self._physical.changed
         page = self._physical.own(index, region.page_at(index << PAGE_SHIFT))
         entry = self._entries[index] = page | int(region.prot)
+        if stale:
+            self._notify([(index << PAGE_SHIFT, (index + 1) << PAGE_SHIFT)])
         return entry
 
     def _locate(self, address: int) -> tuple[int, Region]:

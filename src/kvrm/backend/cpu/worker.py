@@ -42,20 +42,6 @@ ENDS = (Reason.BRK, Reason.UNDEFINED, Reason.BREAKPOINT, Reason.MEMORY, Reason.E
 """What native code ends lanes by itself for."""
 
 
-class LaneMemory(Memory):
-    """Memory of a worker: what was decoded from a page is dropped when a lane first writes to it.
-
-    So no lane can tell which code other lanes have run before it.
-    """
-
-    def _own(self, index: int, region: Region) -> int:
-        first = index not in self._physical.changed
-        entry = super()._own(index, region)
-        if first and region.prot & Prot.X:
-            self._notify([(index * PAGE, (index + 1) * PAGE)])
-        return entry
-
-
 class Worker:
     """Runs any number of lanes, one after the other; one thread uses it at a time.
 
@@ -68,7 +54,7 @@ class Worker:
     def __init__(self, origin: Lane, kind: EngineKind, job: Job) -> None:
         self._job, snapshot = job, job.snapshot
         self._loop = lane_loop()
-        self._state, self._memory = State(), LaneMemory(origin.memory.limit)
+        self._state, self._memory = State(), Memory(origin.memory.limit, in_turn=True)
         self._restore(snapshot.memory)
         self._state.load(snapshot.state)
         self._origin_process, process = origin.process, None

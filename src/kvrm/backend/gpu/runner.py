@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kvrm.backend.cpu.worker import LaneMemory
 from kvrm.backend.cpu.workers import CpuBackend, Work
 from kvrm.backend.gpu.arrays import OnDevice, on_host
 from kvrm.backend.gpu.code import Code
@@ -40,7 +39,7 @@ from kvrm.machine.lanes_results import NOT_RUN, Outputs
 from kvrm.machine.runner import Plan
 from kvrm.machine.stops import SIGBUS, SIGSEGV
 from kvrm.machine.texts import Texts
-from kvrm.memory import PAGE, AccessKind, OutOfMemory
+from kvrm.memory import PAGE, AccessKind, Memory, OutOfMemory
 
 SLICE_SECONDS = 0.05
 """How long a launch is meant to take, so that `cancel` and `poll` are served."""
@@ -65,7 +64,7 @@ class GpuBackend:
 
     device: DeviceLanes
     code: Code
-    _memory: LaneMemory
+    _memory: Memory
     _process: DeviceProcess | None
     _slices: Slices
     _sites: Any = None
@@ -130,7 +129,7 @@ class GpuBackend:
             self.device.begin(job)
             self._of = job
             return
-        self._memory = LaneMemory(self._origin.memory.limit)
+        self._memory = Memory(self._origin.memory.limit)
         self._memory.restore(job.snapshot.memory)
         image, self._process = self._new_image(job, gpu)
         kind, regions, known = self._kind, [], NOTHING

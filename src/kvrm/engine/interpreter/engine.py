@@ -153,20 +153,10 @@ class Interpreter:
             ahead = end - self.retired
         return OUT_OF_BUDGET
 
-    def _sampled(self) -> None:
-        s = self._state
-        self.account.sample(self._words[_REGION], s.pc, s.system(System.FPCR))
-        if self._skipping is not None:
-            self._skipping.sampled(s.pc)
-
     @property
     def slice(self) -> int:
         """Instructions after which another loop that enters native code should call `resume`."""
         return 1 << 62 if self._skipping is None else SHORT_SLICE
-
-    def ready(self) -> None:
-        """Point the state at the newest decode tables, for another loop that enters native code."""
-        self._refresh()
 
     @property
     def chunks(self) -> list[int]:
@@ -196,9 +186,11 @@ class Interpreter:
 
     def _serve_until(self, end: int) -> Exit | None:
         """`_serve`, in a run that ends at that retired count."""
-        reason = REASONS[self._words[_REASON]]
+        reason, s = REASONS[self._words[_REASON]], self._state
         if reason is Reason.BUDGET:
-            self._sampled()
+            self.account.sample(self._words[_REGION], s.pc, s.system(System.FPCR))
+            if self._skipping is not None:
+                self._skipping.sampled(s.pc)
         # whether the target of a run's last branch can be executed is for the next run to find out
         if reason is Reason.CODE and self.retired == end:
             return OUT_OF_BUDGET
@@ -226,7 +218,7 @@ class Interpreter:
             self.trace += self.record(budget)
             return
         s, words = self._state, self._words
-        self._refresh()
+        self.ready()
         words[_HORIZON] += budget - words[_REMAINING]
         words[_REMAINING] = budget
         words[_PC] = s.pc
@@ -247,7 +239,7 @@ class Interpreter:
         Fewer than `count`: the state says for what reason native code left, as after `_enter`.
         """
         s = self._state
-        self._refresh()
+        self.ready()
         s.set(layout.HORIZON, self.retired)
         s.set(layout.REMAINING, 0)
         s.set(layout.PC, s.pc)
@@ -261,7 +253,8 @@ class Interpreter:
         self._locate()
         return [first, *(pc_of[slot] for slot in slots[:-1])] if done else []
 
-    def _refresh(self) -> None:
+    def ready(self) -> None:
+        """Point the state at the newest decode tables, for whatever enters native code next."""
         s = self._state
         if self._version != self._library.version:
             self._version = self._library.version
