@@ -10,7 +10,7 @@ import numpy as np
 
 from kvrm import arguments
 from kvrm.errors import UsageError
-from kvrm.lane.stops import STOPS, Stop
+from kvrm.lane.stops import GOES_ON, STOPS, Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import TARGETS, check_policies_of_lanes, named
 from kvrm.machine.lane_machine import LaneMachine
@@ -18,7 +18,7 @@ from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, checked_keep
 from kvrm.machine.lanes_job import Job
 from kvrm.machine.lanes_results import LaneResults, Outputs
 from kvrm.machine.result import Progress
-from kvrm.machine.runner import GOES_ON, Plan, Runner
+from kvrm.machine.runner import Plan, Runner
 from kvrm.machine.texts import Texts, is_per_lane
 
 if TYPE_CHECKING:

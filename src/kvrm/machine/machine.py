@@ -11,7 +11,7 @@ from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.isa.features import identification
 from kvrm.lane.state import State
-from kvrm.lane.stops import Stop
+from kvrm.lane.stops import ENDED
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
     ANSWERS,
@@ -40,9 +40,6 @@ from kvrm.streams import Closed
 if TYPE_CHECKING:
     from kvrm.machine.lanes import Lanes
     from kvrm.observe.profile import Profile
-
-ENDED = (Stop.EXIT, Stop.SIGNAL, Stop.SYSCALL)
-"""Stops after which a program does not go on by itself: it is over, or waits for what cannot come."""
 
 
 class Machine(Registers):

@@ -26,13 +26,13 @@ from kvrm.engine.interpreter.library import library
 from kvrm.errors import UsageError
 from kvrm.lane import words as layout
 from kvrm.lane.state import State
-from kvrm.lane.stops import Reason, Stop
+from kvrm.lane.stops import GOES_ON, Reason, Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import EngineKind, make_engine
 from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job, Kept
-from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.runner import SLICE
 from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot, untagged

@@ -291,7 +291,7 @@ class Interpreter:
             return left
         pc, fpcr, began = self._state.pc, self._state.system(System.FPCR), perf_counter()
         left = self._reference.step()
-        retires = left is None or left.kind in (Reason.SVC, Reason.CODE_WRITE)
+        retires = left is None or left.kind.retires
         self.retired += retires
         self.account.stepped(pc, retires, perf_counter() - began, fpcr)
         if left is not None and left.kind is Reason.CODE_WRITE:
