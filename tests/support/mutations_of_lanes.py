@@ -69,7 +69,7 @@ MUTATIONS = [
     Mutation(AREAS, "        store(here + 8 * Area.END, address)\n    return 0", "    return 0"),
     Mutation(AREAS, "load(here + 8 * Area.WHAT) & ~clear | add", "load(here + 8 * Area.WHAT) | add"),
     Mutation(SPACE, "if not origin & kind or (kind == W_BIT and origin & X_BIT):", "if not origin & kind:"),
-    Mutation(ACCESS, "offset, source + done, here)", "offset, source, here)"),
+    Mutation(ACCESS, "space.give(entry, offset, data + done, here)", "space.give(entry, offset, data, here)"),
     Mutation(SPACE, "        origin = load(at) & ~OWN\n        store(at, origin)", "        origin = load(at)\n        store(at, origin)"),
     Mutation(SPACE, "        move(t[Field.MOVE], mine, origin & ADDRESS, PAGE)\n", ""),
     Mutation(SPACE, "            t[Field.PAGES_LEFT] -= 1", "            t[Field.PAGES_LEFT] -= 0"),

@@ -74,8 +74,7 @@ class GpuBackend:
         self._origin, self._kind, self._count, self._going = origin, kind, lanes, lanes
         self._cpu, self._retired = CpuBackend(origin, kind, lanes), 0
 
-    @staticmethod
-    def copied(array: Any) -> Any:
+    def copied(self, array: Any) -> Any:
         """Where it is quick to upload."""
         return device().copied(array)
 

@@ -55,16 +55,10 @@ OPERATIONS: Operations = {**HOST, **standing_for(Space, entry, allows, resolve, 
 @apart
 def read(state: Space, address: int, size: int, to: int) -> int:
     """Copy from the guest: how many bytes come before the first that is refused; then nothing is copied."""
-    done = access.reached(state, address, size, R_BIT)
-    if done == size:
-        access.load_range(state, address, size, R_BIT, to)
-    return done
+    return access.transfer(state, address, size, R_BIT, to)
 
 
 @apart
 def write(state: Space, address: int, size: int, source: int) -> int:
     """Copy to the guest; the result as that of `read`."""
-    done = access.reached(state, address, size, W_BIT)
-    if done == size:
-        access.store_range(state, address, size, source)
-    return done
+    return access.transfer(state, address, size, W_BIT, source)
