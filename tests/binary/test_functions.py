@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from kvrm.binary.program import Program
 from kvrm.binary.proposals import Code, proposals
 from kvrm.binary.starts import find_functions
 from kvrm.machine.policies import POLICIES, policy_named
+from kvrm.neural.loops_data import code_in
 
 STRLEN = [0xAA0003E1, 0x38401422, 0x35FFFFE2, 0xCB000020, 0xD1000400, 0xD65F03C0]
 ADRP, ADD, LDR, RET = 0x90000000, 0x91000000, 0xF9400000, 0xD65F03C0
@@ -159,10 +161,15 @@ def test_policies_that_ship(name: str, pattern_guest: Path) -> None:
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "x.a"
     path.write_bytes(b"no archive")
-    with pytest.raises(UsageError, match="neither an archive"):
+    with pytest.raises(UsageError, match="neither an archive nor"):
         list(functions_in(path))
-    with pytest.raises(UsageError, match="No such file"):
-        list(functions_in(tmp_path / "none"))
+    data = b"data.tar.xz".ljust(48) + b"%-10d`\n" % 60
+    path.write_bytes(b"!<arch>\n" + data + lzma.compress(b"x" * 2000)[:40].ljust(60, b"y"))
+    for read in (functions_in, code_in):
+        with pytest.raises(UsageError, match="cannot be read"):
+            list(read(path))
+        with pytest.raises(UsageError, match="No such file"):
+            list(read(tmp_path / "none"))
     with pytest.raises(UsageError, match="No such file"):
         known.load(tmp_path)
 

@@ -42,6 +42,7 @@ from kvrm.backend.cpu.table import Field, Table
 from kvrm.backend.cpu.worker import Worker
 from kvrm.lane.state import State
 from kvrm.linux.calls.advice import HARMLESS
+from kvrm.linux.resident import of_words
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.lane_view import Lane
 from kvrm.linux.resident.layout import (
@@ -75,7 +76,10 @@ class PythonLane:
 
     def __init__(self, table: Table) -> None:
         for name in METHODS:
-            setattr(self, name, partial(OPERATIONS[vars(Lane)[name]], table))
+            operation = OPERATIONS[vars(Lane)[name]]
+            # what is the same on every target is made of the other operations
+            shared = operation in of_words.OPERATIONS.values()
+            setattr(self, name, partial(operation, self if shared else table))
 
 
 class Side:
@@ -280,6 +284,18 @@ POLLED: list[Op | bytes] = [
     struct.pack("<IIQ", 4, 0, 99),
     ("epoll_ctl", 3, 1, 2, scratch()),
 ]
+ACTION = struct.pack("<4Q", 0x1000, 0x8000_0000, 0, (1 << 64) - 1)
+IGNORED = struct.pack("<4Q", 1, 0, 0, 0)
+FIRED: list[Op | bytes] = [
+    *[("read", 0, scratch(), 32), IGNORED, ("rt_sigaction", 10, scratch(), 0, 8)],
+    *[
+        ("read", 0, scratch(), 64),
+        struct.pack("<QII48x", 0, 10, 0),
+        ("timer_create", 1, scratch(), scratch(64)),
+    ],
+    *[("read", 0, scratch(), 32), struct.pack("<4Q", 0, 50, 0, 50), ("timer_settime", 0, 0, scratch(), 0)],
+    *[("read", 0, scratch(), 16), struct.pack("<2Q", 0, 999), ("nanosleep", scratch(), 0)],
+]
 BEGUN: dict[str, tuple[list[Op | bytes], list[Op | bytes]]] = {
     "a segment": (
         [("shmget", 0, PAGE, 0o1600), ("shmat", result(0), 0, 0)],
@@ -308,6 +324,10 @@ BEGUN: dict[str, tuple[list[Op | bytes], list[Op | bytes]]] = {
             ("write", 1, scratch(100), 20),
         ],
     ),
+    "a timer whose signal is ignored": (
+        FIRED,
+        [("read", 0, scratch(), 32), ACTION, ("rt_sigaction", 10, scratch(), 0, 8), ("umask", 0)],
+    ),
     "a lock": (
         [*opening("file"), ("flock", 3, 2)],
         [("close", 3), *opening("file"), ("umask", 0), ("flock", 3, 6)],
@@ -330,7 +350,6 @@ def test_lanes_of_a_process_that_has(calls: Path, name: str) -> None:
     alike(want, gone_on())
 
 
-ACTION = struct.pack("<4Q", 0x1000, 0x8000_0000, 0, (1 << 64) - 1)
 BEYOND = "a buffer that ends beyond all addresses"
 EXACT: dict[str, tuple[list[Op | bytes], list[Op | bytes]]] = {
     "signals that an action cannot block": (

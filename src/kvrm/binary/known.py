@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.array_files import read_fields, save_fields
 from kvrm.binary.encoding import Encoded, signature
 from kvrm.binary.labels import NONE, OUTPUTS
 from kvrm.binary.proposals import Policy, Scores
-from kvrm.errors import UsageError
 from kvrm.isa.a64 import definitions
 from kvrm.isa.execution import Words
 
@@ -116,25 +116,12 @@ def _codes() -> Words:
 
 def save(known: Known, directory: Path) -> None:
     """Write what rule and table know."""
-    np.savez_compressed(
-        directory / f"{NAME}.npz",
-        labels=known.labels,
-        signatures=known.signatures,
-        grams=known.grams,
-        starts=known.starts,
-    )
+    save_fields(directory / f"{NAME}.npz", known)
 
 
 def load(directory: Path = SHIPPED) -> Known:
     """What `save` wrote. Raises UsageError."""
-    path = directory / f"{NAME}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return Known(**{name: file[name] for name in ("labels", "signatures", "grams", "starts")})
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, KeyError) as error:
-        raise UsageError(f"{path}: not what rule and table know ({error})") from None
+    return read_fields(directory / f"{NAME}.npz", Known, "not what rule and table know")
 
 
 def rule() -> Policy:

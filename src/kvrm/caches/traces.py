@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.array_files import read_arrays
 from kvrm.errors import UsageError
 from kvrm.observe.observer import Accesses
 from kvrm.staging.kernel import Array
@@ -60,12 +59,8 @@ class Trace:
     @staticmethod
     def load(path: Path) -> Trace:
         """Read a file of `save`. UsageError if it is something else, or damaged."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {field.name: file[field.name] for field in fields(Trace)}
-                told = str(file["sha256"])
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
-            raise UsageError(f"{path}: no trace ({error})") from None
+        arrays = read_arrays(path, [*(field.name for field in fields(Trace)), "sha256"], "no trace")
+        told = str(arrays.pop("sha256"))
         for name in ("address", "retired"):
             arrays[name] = np.cumsum(arrays[name])
         trace = Trace(**arrays)

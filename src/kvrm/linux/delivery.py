@@ -52,6 +52,8 @@ def set_action(process: Process, signal: int, action: Action) -> None:
     process.signals.actions[signal] = action
     if process.signals.ignored(signal):
         drop(process, 1 << signal - 1)
+    else:
+        process.timers.heard(process, signal)
 
 
 def queued(process: Process) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.files.wakeups import WaitQueue
+from kvrm.linux.layout import SIGACTION
 from kvrm.linux.siginfo import Info
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ class Action:
     flags: int = 0
     restorer: int = 0
     mask: int = 0
+
+    def packed(self) -> bytes:
+        """As `struct sigaction`."""
+        return SIGACTION.pack(self.handler, self.flags, self.restorer, self.mask)
+
+
+_DEFAULT: Final = Action()
 
 
 @dataclass(slots=True)
@@ -102,7 +110,7 @@ class Signals:
 
     def action(self, signal: int) -> Action:
         """What happens on `signal`."""
-        return self.actions.get(signal, Action())
+        return self.actions.get(signal, _DEFAULT)
 
     def handler(self, signal: int) -> int:
         """The address of the function that `signal` would call; 0 if there is none."""

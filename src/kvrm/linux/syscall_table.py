@@ -25,7 +25,8 @@ _IN_REGISTER: Final = {
 class Syscall:
     """One system call. `function` names its handler, by module of `kvrm.linux.calls` and name.
 
-    Without one, it is a staged call of that name in `kvrm.linux.resident.calls`, and no more.
+    A `staged` call is the text of that name in `kvrm.linux.resident`; its function, if it has one, does what
+    that leaves.
 
     `decode` makes the handler's arguments of a buffer that begins with the registers x0 to x5.
     """
@@ -36,18 +37,19 @@ class Syscall:
     kinds: str
     names: tuple[str, ...]
     decode: Callable[[Any], tuple[int, ...]]
+    staged: bool
 
     @property
     def handler(self) -> Callable[..., int]:
         """What does it, imported when first asked for: a program makes few of the calls."""
-        return _named(self.function) if self.function else _in_python(self.name)
+        return _in_python(self.name, self.function) if self.staged else _named(self.function)
 
     @property
     def resident(self) -> bool:
         """Whether it is staged, in its usual cases."""
-        from kvrm.linux.resident.staged import CALLS
+        from kvrm.linux.resident.staged import text_of
 
-        return self.name in CALLS
+        return text_of(self.name) is not None
 
     @property
     def summary(self) -> str:
@@ -63,22 +65,24 @@ def _named(function: str) -> Callable[..., int]:
 
 
 @functools.cache
-def _in_python(name: str) -> Callable[..., int]:
-    from kvrm.linux.resident import calls
+def _in_python(name: str, function: str) -> Callable[..., int]:
     from kvrm.linux.resident.of_process import in_python
+    from kvrm.linux.resident.staged import text_of
 
-    return in_python(getattr(calls, name))
+    text = text_of(name)
+    assert text is not None
+    return in_python(text, _named(function) if function else None)
 
 
-def _row(number: int, name: str, function: str, signature: str = "") -> Syscall:
+def _row(number: int, name: str, function: str, signature: str = "", staged: bool = False) -> Syscall:
     pairs = [argument.split(":") for argument in signature.split()]
     kinds, names = "".join(kind for _, kind in pairs), tuple(name for name, _ in pairs)
     layout = Struct("<" + "".join(_IN_REGISTER[kind] for kind in kinds))
-    return Syscall(number, name, function, kinds, names, layout.unpack_from)
+    return Syscall(number, name, function, kinds, names, layout.unpack_from, staged)
 
 
-def _staged(number: int, name: str, signature: str = "") -> Syscall:
-    return _row(number, name, "", signature)
+def _staged(number: int, name: str, signature: str = "", function: str = "") -> Syscall:
+    return _row(number, name, function, signature, staged=True)
 
 
 _XATTR_SET: Final = "path:s name:s value:p size:n flags:x"
@@ -97,7 +101,7 @@ _ROWS: Final = [
     _row(14, "removexattr", "xattr.removexattr", "path:s name:s"),
     _row(15, "lremovexattr", "xattr.lremovexattr", "path:s name:s"),
     _row(16, "fremovexattr", "xattr.fremovexattr", "fd:i name:s"),
-    _row(17, "getcwd", "status.getcwd", "buffer:p size:n"),
+    _staged(17, "getcwd", "buffer:p size:n"),
     _row(19, "eventfd2", "events.eventfd2", "count:u flags:x"),
     _row(20, "epoll_create1", "events.epoll_create1", "flags:x"),
     _row(21, "epoll_ctl", "events.epoll_ctl", "epoll:i operation:i fd:i event:p"),
@@ -176,7 +180,7 @@ _ROWS: Final = [
     _row(95, "waitid", "tracing.waitid", "kind:i number:i info:p options:x usage:p"),
     _staged(96, "set_tid_address", "pointer:p"),
     _row(97, "unshare", "privileged.unshare", "flags:x"),
-    _row(98, "futex", "futex.futex", "address:p operation:u value:u timeout:p second:p third:u"),
+    _staged(98, "futex", "address:p operation:u value:u timeout:p second:p third:u", "futex.futex"),
     _staged(99, "set_robust_list", "head:p length:n"),
     _row(100, "get_robust_list", "futex.get_robust_list", "pid:i head:p length:p"),
     _staged(101, "nanosleep", "wanted:p remaining:p"),
@@ -212,7 +216,7 @@ _ROWS: Final = [
     _row(131, "tgkill", "signals.tgkill", "pid:i tid:i signal:i"),
     _row(132, "sigaltstack", "signals.sigaltstack", "new:p old:p"),
     _row(133, "rt_sigsuspend", "signals.rt_sigsuspend", "mask:p size:n"),
-    _row(134, "rt_sigaction", "signals.rt_sigaction", "signal:i new:p old:p size:n"),
+    _staged(134, "rt_sigaction", "signal:i new:p old:p size:n"),
     _staged(135, "rt_sigprocmask", "how:i new:p old:p size:n"),
     _row(136, "rt_sigpending", "signals.rt_sigpending", "set:p size:n"),
     _row(137, "rt_sigtimedwait", "signals.rt_sigtimedwait", "mask:p info:p timeout:p size:n"),
@@ -244,7 +248,7 @@ _ROWS: Final = [
     _row(164, "setrlimit", "limits.setrlimit", "resource:u limit:p"),
     _row(165, "getrusage", "limits.getrusage", "who:i usage:p"),
     _row(166, "umask", "process.umask", "mask:o"),
-    _row(167, "prctl", "prctl.prctl", "option:i first:p second:p third:p fourth:p"),
+    _staged(167, "prctl", "option:i first:p second:p third:p fourth:p", "prctl.prctl"),
     _row(168, "getcpu", "sched.getcpu", "cpu:p node:p cache:p"),
     _staged(169, "gettimeofday", "time:p zone:p"),
     _row(170, "settimeofday", "time.settimeofday", "time:p zone:p"),
@@ -317,7 +321,7 @@ _ROWS: Final = [
     _row(242, "accept4", "sockets.accept4", "fd:i address:p length:p flags:x"),
     _row(243, "recvmmsg", "messages.recvmmsg", "fd:i messages:p count:u flags:x timeout:p"),
     _row(260, "wait4", "tracing.wait4", "pid:i status:p options:x usage:p"),
-    _row(261, "prlimit64", "limits.prlimit64", "pid:i resource:u new:p old:p"),
+    _staged(261, "prlimit64", "pid:i resource:u new:p old:p", "limits.prlimit64"),
     _row(262, "fanotify_init", "privileged.not_permitted"),
     _row(266, "clock_adjtime", "time.clock_adjtime", "clock:i buffer:p"),
     _row(264, "name_to_handle_at", "handles.name_to_handle_at", "dirfd:i path:s handle:p mount:p flags:x"),

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kvrm.array_files import read_array
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import decode
 from kvrm.loops.sites import Body
@@ -106,12 +107,7 @@ def _register(number: int, registers: list[int]) -> int | None:
 def read(directory: Path = SHIPPED) -> Rows:
     """The rows of `directory`, those that ship by default. Raises UsageError."""
     path = directory / f"{NAME}.npy"
-    try:
-        rows = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-    except ValueError:
-        raise UsageError(f"{path}: not a NumPy array") from None
+    rows = read_array(path)
     if rows.dtype != np.uint64 or rows.ndim != 2 or rows.shape[1] != 2:
         raise UsageError(f"{path}: {rows.shape} of {rows.dtype}, not two columns of uint64")
     return rows

@@ -8,9 +8,6 @@ comes first; addresses inside a body are masked, so that the same code at anothe
 from __future__ import annotations
 
 import hashlib
-import io
-import lzma
-import tarfile
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from kvrm.array_files import read_fields, save_fields
+from kvrm.binary.archives import objects_in
+from kvrm.binary.sections import EXECUTABLE, PROGBITS, sections_of
 from kvrm.errors import UsageError
 from kvrm.loops.find import loops_in
 from kvrm.loops.iteration import MOST_WORDS
@@ -29,8 +29,6 @@ from kvrm.neural.loops_network import labels_of
 TRAIN, VALIDATION, TEST = range(3)
 SHARES = (6, 1, 3)
 """Of ten files, about how many are for training, validation and test."""
-ARCHIVE, ELF = b"!<arch>\n", b"\x7fELF"
-AARCH64 = 183
 
 
 def split_of(name: str) -> int:
@@ -50,45 +48,12 @@ def _masked(word: int) -> int:
     return word & ~0xFFFFE0 if word & 0x3B000000 == 0x18000000 else word
 
 
-def code_in(data: bytes) -> Iterator[bytes]:
-    """The executable sections of an AArch64 ELF file, of the members of an archive or a Debian package."""
-    if data.startswith(ARCHIVE):
-        for name, member in _members(data):
-            if name.startswith("data.tar"):
-                yield from _code_in_tar(name, member)
-            else:
-                yield from code_in(member)
-    elif data.startswith(ELF) and data[18:20] == AARCH64.to_bytes(2, "little"):
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-
-        try:
-            for section in ELFFile(io.BytesIO(data)).iter_sections():
-                if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & 4:
-                    yield section.data()
-        except (ELFError, ValueError):
-            return
-
-
-def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
-    at = len(ARCHIVE)
-    while at + 60 <= len(data):
-        name, size = data[at : at + 16].decode("latin-1").rstrip(), int(data[at + 48 : at + 58])
-        yield name, data[at + 60 : at + 60 + size]
-        at += 60 + size + size % 2
-
-
-def _code_in_tar(name: str, data: bytes) -> Iterator[bytes]:
-    if name.endswith(".xz"):
-        data = lzma.decompress(data)
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-            for member in tar:
-                file = tar.extractfile(member) if member.isfile() else None
-                if file is not None:
-                    yield from code_in(file.read())
-    except tarfile.TarError:
-        return
+def code_in(path: Path) -> Iterator[bytes]:
+    """The executable sections of the AArch64 ELF files in a file (`objects_in`)."""
+    for data in objects_in(path):
+        for section in sections_of(data):
+            if section.kind == PROGBITS and section.flags & EXECUTABLE:
+                yield section.content(data)
 
 
 def bodies_in(code: bytes) -> Iterator[Body]:
@@ -133,7 +98,7 @@ def collect(paths: Iterable[Path]) -> LoopData:
     seen = [0] * len(SHARES)
     for path in paths:
         part = split_of(path.name.partition("_")[0])
-        for code in code_in(path.read_bytes()):
+        for code in code_in(path):
             for body in bodies_in(code):
                 parts[part].add(body)
                 seen[part] += 1
@@ -157,17 +122,9 @@ def collect(paths: Iterable[Path]) -> LoopData:
 
 def save(data: LoopData, path: Path) -> None:
     """Write it to a file."""
-    np.savez_compressed(
-        path, words=data.words, lengths=data.lengths, labels=data.labels, part=data.part, seen=data.seen
-    )
+    save_fields(path, data)
 
 
 def read(path: Path) -> LoopData:
     """What `save` wrote. Raises UsageError."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return LoopData(*(file[name] for name in ("words", "lengths", "labels", "part", "seen")))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, KeyError):
-        raise UsageError(f"{path}: not a data set of `kvrm data loops`") from None
+    return read_fields(path, LoopData, "not a data set of `kvrm data loops`")

@@ -8,15 +8,14 @@ function of where they began and of the log, which can be replayed.
 from __future__ import annotations
 
 import time
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.array_files import read_arrays
 from kvrm.caches.rewards import examples_of
 from kvrm.caches.sites import CONFIGS, Questions, window_stride
 from kvrm.caches.traces import Peek, Recording, Trace
@@ -35,6 +34,8 @@ LEARNERS = ("network that learns", "network, frozen", "table that learns")
 
 Batch = tuple[Floats, Floats, Floats, Floats]
 """Accesses, fields, what is wanted, weights (`kvrm.neural.memory_training`)."""
+COLUMNS = ("accesses", "fields", "wanted", "weights")
+"""Their names in a log."""
 
 
 class Student:
@@ -141,31 +142,27 @@ class Learner:
     def save_log(self, path: Path) -> None:
         """Write all that the weights depend on, and their hash."""
         sizes = np.array([len(batch[0]) for batch in self.lesson.batches], np.int64)
-        names = ("accesses", "fields", "wanted", "weights")
         columns = zip(*self.lesson.batches, strict=True)
-        log: dict[str, Any] = {n: np.concatenate(column) for n, column in zip(names, columns, strict=False)}
+        log: dict[str, Any] = {n: np.concatenate(column) for n, column in zip(COLUMNS, columns, strict=False)}
         log |= {"began": self.began, "seed": self.seed, "sizes": sizes, "sha256": hash_of(self.flat)}
         np.savez_compressed(path, **log)
 
 
 def replay(path: Path) -> tuple[Floats, str]:
     """The weights that a log leads to, and the hash of those that were there when it was written."""
+    names = (*COLUMNS, "began", "seed", "sizes", "sha256")
+    *columns, began, seed, sizes, told = read_arrays(path, names, "no log of learning").values()
     try:
-        with np.load(path, allow_pickle=False) as file:
-            log = {name: file[name] for name in file.files}
-        student, at = Student(log["began"], int(log["seed"])), 0
-        for size in log["sizes"].tolist():
-            part = slice(at, at + size)
-            student.learn(
-                (log["accesses"][part], log["fields"][part], log["wanted"][part], log["weights"][part])
-            )
+        student, at = Student(began, int(seed)), 0
+        for size in sizes.tolist():
+            accesses, seen, wanted, weights = (column[at : at + size] for column in columns)
+            student.learn((accesses, seen, wanted, weights))
             at += size
-        told = str(log["sha256"])
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    except (ValueError, TypeError) as error:
         raise UsageError(f"{path}: no log of learning ({error})") from None
     if student.flat.shape != (COUNT,):
         raise UsageError(f"{path}: not a log of this network")
-    return student.flat, told
+    return student.flat, str(told)
 
 
 class Learning:

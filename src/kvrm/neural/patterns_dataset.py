@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.array_files import read_arrays
 from kvrm.binary.archives import Compiled, functions_in
 from kvrm.binary.encoding import Encoded, encode
 from kvrm.binary.known import signatures_of
@@ -27,6 +28,7 @@ from kvrm.errors import UsageError
 from kvrm.isa.execution import Words
 
 NAME = "patterns"
+ARRAYS = ("words", "starts", "labels", "origins", "builds")
 MOST = 4096
 """Instructions of a function that are kept."""
 VARIANTS = "{} variants"
@@ -198,14 +200,7 @@ def in_validation(signatures: Sequence[bytes]) -> Flags:
 def save(data: Data, directory: Path) -> dict[str, object]:
     """Write the data and what it is; returns the latter."""
     directory.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        directory / f"{NAME}.npz",
-        words=data.words,
-        starts=data.starts,
-        labels=data.labels,
-        origins=data.origins,
-        builds=data.builds,
-    )
+    np.savez_compressed(directory / f"{NAME}.npz", **{name: getattr(data, name) for name in ARRAYS})
     told = manifest(data)
     texts = {"names": data.names, "libcs": data.libcs, "compiled": data.compiled}
     (directory / f"{NAME}-names.json").write_text(json.dumps(texts) + "\n")
@@ -218,14 +213,14 @@ def load(directory: Path) -> Data:
     try:
         told = json.loads((directory / f"{NAME}.json").read_text())
         texts = json.loads((directory / f"{NAME}-names.json").read_text())
-        with np.load(directory / f"{NAME}.npz", allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ("words", "starts", "labels", "origins", "builds")}
         names, libcs, compiled = (tuple(texts[key]) for key in ("names", "libcs", "compiled"))
-        data = Data(**arrays, names=names, files=tuple(told["files"]), libcs=libcs, compiled=compiled)
+        files = tuple(told["files"])
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror} (`kvrm data patterns` makes it)") from None
     except (ValueError, KeyError) as error:
         raise UsageError(f"{directory}: not data of `kvrm data patterns` ({error})") from None
+    arrays = read_arrays(directory / f"{NAME}.npz", ARRAYS, "not data of `kvrm data patterns`")
+    data = Data(**arrays, names=names, files=files, libcs=libcs, compiled=compiled)
     if manifest(data) != told:
         raise UsageError(f"{directory}: the data is not what {NAME}.json says")
     return data

@@ -6,6 +6,7 @@ would.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from ctypes import (
     CFUNCTYPE,
@@ -15,7 +16,6 @@ from ctypes import (
     c_uint8,
     c_uint16,
     c_uint32,
-    c_uint64,
     c_void_p,
     memmove,
     string_at,
@@ -25,6 +25,9 @@ from typing import TypeVar
 U64 = (1 << 64) - 1
 Text = TypeVar("Text", bound=Callable[..., int])
 _RUN = CFUNCTYPE(None, c_void_p)
+_BYTES = memoryview((c_uint8 * (sys.maxsize & -8)).from_address(0)).cast("B")
+_WORDS, _SIGNED = _BYTES.cast("Q"), _BYTES.cast("q")
+"""All of the host's memory by index: an item costs a quarter of an object of `ctypes` at its address."""
 
 
 def apart(kernel: Text) -> Text:
@@ -45,7 +48,7 @@ def address(words: Array[c_int64]) -> int:
 
 def load(address: int) -> int:
     """The 64-bit word at an address that is a multiple of 8, signed."""
-    return c_int64.from_address(address).value
+    return _SIGNED[address >> 3]
 
 
 def load_byte(address: int) -> int:
@@ -60,7 +63,7 @@ def load_four(address: int) -> int:
 
 def store(address: int, value: int) -> int:
     """Write a word at an address that is a multiple of 8."""
-    c_uint64.from_address(address).value = value & U64
+    _WORDS[address >> 3] = value & U64
     return value
 
 

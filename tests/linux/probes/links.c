@@ -240,6 +240,19 @@ static void moved_here(void) {
     TRY(access("v/y", F_OK));
 }
 
+/* a path of more than PATH_MAX bytes */
+static void far_below(void) {
+    char name[201], buffer[5000];
+    memset(name, 'd', 200), name[200] = 0;
+    for (int i = 0; i < 21; i++)
+        mkdir(name, 0700), chdir(name);
+    TRY(syscall(SYS_getcwd, buffer, 100));
+    TRY(syscall(SYS_getcwd, buffer, sizeof buffer));
+    for (int i = 0; i < 21; i++)
+        chdir(".."), rmdir(name);
+    TRY(syscall(SYS_getcwd, buffer, 2));
+}
+
 int main(void) {
     getcwd(top, sizeof top);
     put("f", "");
@@ -248,4 +261,5 @@ int main(void) {
     removed_directories();
     listing();
     moved_here();
+    far_below();
 }

@@ -150,6 +150,10 @@ static void actions(void) {
     TRY(syscall(SYS_rt_sigaction, 99, BAD, 0, 8));
     TRY(syscall(SYS_rt_sigaction, 10, BAD, 0, 8));
     TRY(syscall(SYS_rt_sigaction, 10, 0, BAD, 8));
+    TRY(syscall(SYS_rt_sigaction, SIGUSR2, &new, BAD, 8));
+    old.mask = 0;
+    TRY(syscall(SYS_rt_sigaction, SIGUSR2, 0, &old, 8));
+    SAY("mask", "%lx", old.mask);
     TRY(syscall(SYS_rt_sigaction, 10, 0, 0, 4));
     TRY(syscall(SYS_rt_sigaction, SIGKILL, &new, 0, 8));
     TRY(syscall(SYS_rt_sigaction, SIGKILL, 0, &old, 8));

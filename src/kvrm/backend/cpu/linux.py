@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvrm.backend.cpu import loop, space
 from kvrm.backend.cpu.table import Field
 from kvrm.lane import words as layout
+from kvrm.linux.resident import of_words
 from kvrm.linux.resident.dispatch import resident
 from kvrm.linux.resident.lane_view import Lane
 from kvrm.memory import access
@@ -63,6 +64,7 @@ OPERATIONS: Operations = {
     loop.resident: resident,
     **standing_for(Lane, x, put_x, end, retired, word, put, fixed, place, part),
     **space.OPERATIONS,
+    **of_words.OPERATIONS,
     Lane.read: access.read,
     Lane.write: access.write,
     **standing_for(Lane, space.examine, space.change, space.show),

@@ -7,6 +7,7 @@ from enum import IntEnum, auto
 from kvrm.backend.gpu import group_memory, ranges
 from kvrm.backend.gpu.device_abi import GROUP, LINUX, PAGES_LEFT
 from kvrm.lane import words as layout
+from kvrm.linux.resident import of_words
 from kvrm.linux.resident.lane_view import Lane
 from kvrm.staging.device import DEVICE
 from kvrm.staging.host import load, store
@@ -108,6 +109,7 @@ def show(t: Array, start: int, end: int, become: int, content: int, size: int, r
 
 OPERATIONS: Operations = {
     **DEVICE,
+    **of_words.OPERATIONS,
     **standing_for(
         Lane, x, put_x, end, retired, word, put, fixed, place, part, read, write, examine, change, show
     ),

@@ -8,6 +8,9 @@ from typing import Final
 NR_READ: Final = 63
 NR_PPOLL: Final = 73
 
+INIT: Final = 1
+"""The parent: another user's process, which is asked but not changed."""
+
 # linux/time.h
 CLOCK_REALTIME: Final = 0
 CLOCK_MONOTONIC: Final = 1

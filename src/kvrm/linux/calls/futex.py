@@ -18,9 +18,7 @@ _REAL_TIME: Final = (abi.FUTEX_WAIT_BITSET, abi.FUTEX_WAIT_REQUEUE_PI, abi.FUTEX
 """Commands that may have FUTEX_CLOCK_REALTIME."""
 _WAITS: Final = (abi.FUTEX_WAIT, abi.FUTEX_WAIT_BITSET, abi.FUTEX_WAIT_REQUEUE_PI)
 _LOCKS: Final = (abi.FUTEX_LOCK_PI, abi.FUTEX_LOCK_PI2, abi.FUTEX_TRYLOCK_PI)
-_WAKES: Final = (abi.FUTEX_WAKE, abi.FUTEX_WAKE_BITSET)
 _REQUEUES: Final = (abi.FUTEX_REQUEUE, abi.FUTEX_CMP_REQUEUE, abi.FUTEX_CMP_REQUEUE_PI)
-_BITSETS: Final = (abi.FUTEX_WAIT_BITSET, abi.FUTEX_WAKE_BITSET)
 _OWNER: Final = 0x3FFF_FFFF
 _OWNER_DIED: Final = 0x4000_0000
 _WAITERS: Final = 0x8000_0000
@@ -36,7 +34,7 @@ def futex(
     limit = process.timespec(timeout) if limited and timeout else None
     if operation & abi.FUTEX_CLOCK_REALTIME and command not in _REAL_TIME:
         raise Failure(Errno.ENOSYS)
-    if command in _BITSETS and not third:
+    if command == abi.FUTEX_WAIT_BITSET and not third:
         raise Failure(Errno.EINVAL)
     if command in _WAITS:
         if command == abi.FUTEX_WAIT_REQUEUE_PI and address == second:
@@ -49,9 +47,7 @@ def futex(
             limit += kernel.uptime if relative else kernel.uptime - kernel.realtime if real else 0
         wait_until(process, limit, "a futex that no other thread can wake")
         raise Failure(Errno.ETIMEDOUT)
-    if command in _WAKES:
-        _require(process, address, private)
-    elif command in _REQUEUES:
+    if command in _REQUEUES:
         _requeue(process, command, private, address, value, timeout, second, third)
     elif command == abi.FUTEX_WAKE_OP:
         _require(process, address, private)

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.calls.sched import INIT, require_process
+from kvrm.linux.calls.sched import require_process
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import INT, WORD
 
@@ -146,7 +146,7 @@ def capget(process: Process, header: int, data: int) -> int:
     if pid < 0:
         raise Failure(Errno.EINVAL)
     require_process(process, pid)
-    held = _ALL if pid == INIT else 0
+    held = _ALL if pid == abi.INIT else 0
     halves = (held & _NONE, held >> 32)
     process.memory.write(data, b"".join(_SETS.pack(half, half, 0) for half in halves[:words]))
     return 0

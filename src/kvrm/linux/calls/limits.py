@@ -29,12 +29,10 @@ def setrlimit(process: Process, resource: int, pointer: int) -> int:
 
 def prlimit64(process: Process, pid: int, resource: int, new: int, old: int) -> int:
     """Get and set a resource limit of this process."""
-    wanted = _read(process, new) if new else None
+    wanted = _read(process, new)
     require_process(process, pid, change=True)
-    _require(resource)
     before = process.limit(resource)
-    if wanted is not None:
-        _set(process, resource, wanted)
+    _set(process, resource, wanted)
     if old:
         process.memory.write(old, RLIMIT.pack(*before))
     return 0
@@ -54,15 +52,9 @@ def _read(process: Process, pointer: int) -> Limit:
     return soft, hard
 
 
-def _require(resource: int) -> None:
-    if resource >= abi.RLIM_NLIMITS:
-        raise Failure(Errno.EINVAL)
-
-
 def _set(process: Process, resource: int, limit: Limit) -> None:
-    _require(resource)
     soft, hard = limit
-    if soft > hard:
+    if resource >= abi.RLIM_NLIMITS or soft > hard:
         raise Failure(Errno.EINVAL)
     if hard > process.limit(resource)[1] or (resource == abi.RLIMIT_NOFILE and hard > _MOST_DESCRIPTORS):
         raise Failure(Errno.EPERM)

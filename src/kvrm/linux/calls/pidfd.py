@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 class PidFile(AnonymousFile):
     """A process by descriptor. It is never ready: that would be the process's end."""
 
+    can_be_read = False
+    positioned = True
+    """pread is told apart from read, as on pidfs."""
+
     def __init__(self, pid: int, flags: int) -> None:
         super().__init__(abi.O_RDWR | flags, b"[pidfd]")
         self.pid = pid
@@ -26,16 +30,6 @@ class PidFile(AnonymousFile):
     def poll(self, process: Process) -> int:
         """No event ever."""
         return 0
-
-    @property
-    def can_be_read(self) -> bool:
-        """Never."""
-        return False
-
-    @property
-    def positioned(self) -> bool:
-        """Whether pread is told apart from read: it is, as on pidfs."""
-        return True
 
     def stat(self) -> Stat:
         """A file of a file system of its own."""

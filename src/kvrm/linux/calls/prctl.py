@@ -68,8 +68,6 @@ def prctl(process: Process, option: int, first: int, second: int, third: int, fo
     match option:
         case abi.PR_SET_NAME:
             process.task.name = process.memory.read_cstring(first, _NAME - 1)
-        case abi.PR_GET_NAME:
-            process.memory.write(first, process.task.name.ljust(_NAME, b"\0"))
         case abi.PR_GET_PDEATHSIG:
             process.memory.write(first, WORD.pack(controls.death_signal))
         case abi.PR_GET_CHILD_SUBREAPER:

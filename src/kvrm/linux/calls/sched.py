@@ -14,8 +14,6 @@ from kvrm.memory import PAGE
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-INIT: Final = 1
-"""The parent: another user's process, which is asked but not changed."""
 _POLICIES: Final = frozenset(
     {abi.SCHED_OTHER, abi.SCHED_FIFO, abi.SCHED_RR, abi.SCHED_BATCH, abi.SCHED_IDLE, abi.SCHED_DEADLINE}
 )
@@ -41,9 +39,9 @@ class Scheduling:
 
 def require_process(process: Process, pid: int, change: bool = False) -> None:
     """ESRCH unless there is a process of this number, or 0; EPERM if it is to `change` and is another one."""
-    if pid not in (0, process.pid, INIT):
+    if pid not in (0, process.pid, abi.INIT):
         raise Failure(Errno.ESRCH)
-    if change and pid == INIT:
+    if change and pid == abi.INIT:
         raise Failure(Errno.EPERM)
 
 
@@ -254,4 +252,4 @@ def _require_pid(pid: int, pointer: int = 1) -> None:
 
 def _of(process: Process, pid: int) -> Scheduling:
     require_process(process, pid)
-    return Scheduling() if pid == INIT else process.task.scheduling
+    return Scheduling() if pid == abi.INIT else process.task.scheduling

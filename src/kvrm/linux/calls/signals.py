@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.delivery import block, send, set_action, take
+from kvrm.linux.delivery import block, send, take
 from kvrm.linux.errno import Errno, Failure
-from kvrm.linux.layout import DOUBLEWORD, SIGACTION, SIGSTACK
+from kvrm.linux.layout import DOUBLEWORD, SIGSTACK
 from kvrm.linux.siginfo import KEPT, SIZE, Info, known
-from kvrm.linux.signals import UNBLOCKABLE, Action
+from kvrm.linux.signals import UNBLOCKABLE
 from kvrm.linux.waiting import wait, wait_for_ever
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _NO_SENDER: Final = "a signal that nothing sends"
 
 def kill(process: Process, pid: int, signal: int) -> int:
     """Send a signal to this process or group; there is no other."""
-    if pid == 1:
+    if pid == abi.INIT:
         raise Failure(Errno.EPERM)
     if pid not in (0, process.pid, -process.pid):
         raise Failure(Errno.ESRCH)
@@ -57,26 +57,6 @@ def rt_tgsigqueueinfo(process: Process, pid: int, tid: int, signal: int, info: i
 def restart_syscall(process: Process) -> int:
     """Go on with a call that a signal interrupted: there is none."""
     raise Failure(Errno.EINTR)
-
-
-def rt_sigaction(process: Process, signal: int, new: int, old: int, size: int) -> int:
-    """Set what a signal does. A handler is stored, but a signal that would call it stops the run."""
-    if size != _SET_SIZE:
-        raise Failure(Errno.EINVAL)
-    given = process.memory.read(new, SIGACTION.size) if new else b""
-    if not 1 <= signal <= abi.NSIG or (given and signal in (abi.SIGKILL, abi.SIGSTOP)):
-        raise Failure(Errno.EINVAL)
-    before = process.signals.action(signal)
-    if given:
-        handler, flags, restorer, mask = SIGACTION.unpack(given)
-        action = Action(handler, flags & abi.SA_FLAGS, restorer, mask & ~UNBLOCKABLE)
-        set_action(process, signal, action)
-        if not process.signals.ignored(signal):
-            process.timers.heard(process, signal)
-    if old:
-        packed = SIGACTION.pack(before.handler, before.flags, before.restorer, before.mask)
-        process.memory.write(old, packed)
-    return 0
 
 
 def rt_sigpending(process: Process, pointer: int, size: int) -> int:

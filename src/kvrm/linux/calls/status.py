@@ -92,19 +92,6 @@ def readlinkat(process: Process, dirfd: int, path: int, buffer: int, size: int) 
     return len(text)
 
 
-def getcwd(process: Process, buffer: int, size: int) -> int:
-    """Path of the current directory; the result counts its final zero byte."""
-    if process.cwd.dead:
-        raise Failure(Errno.ENOENT)
-    path = process.cwd.path() + b"\0"
-    if len(path) > size:
-        raise Failure(Errno.ERANGE)
-    if len(path) > abi.PATH_MAX:
-        raise Failure(Errno.ENAMETOOLONG)
-    process.memory.write(buffer, path)
-    return len(path)
-
-
 def chdir(process: Process, path: int) -> int:
     """Change the current directory."""
     return _enter(process, resolve(process, process.cwd, process.path(path)).existing())

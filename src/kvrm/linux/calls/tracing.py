@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.calls.pidfd import pid_of
-from kvrm.linux.calls.sched import INIT, require_process
+from kvrm.linux.calls.sched import require_process
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.layout import IOVEC
 from kvrm.memory import PAGE, GuestFault
@@ -100,7 +100,7 @@ def kcmp(process: Process, first: int, second: int, kind: int, one: int, other: 
         if pid == 0:
             raise Failure(Errno.ESRCH)
         require_process(process, pid)
-    if INIT in (first, second):
+    if abi.INIT in (first, second):
         raise Failure(Errno.EPERM)
     if kind == abi.KCMP_FILE:
         files = [process.file(fd) for fd in (one, other)]

@@ -19,26 +19,14 @@ class AnonymousFile(OpenFile):
     """Such a file; `kind` is what /proc/self/fd shows after "anon_inode:"."""
 
     queue: WaitQueue
+    can_be_written = False
+    gives_pages = False
+    takes_pages = False
+    waits = True
 
     def __init__(self, flags: int, kind: bytes) -> None:
         super().__init__(flags, b"anon_inode:" + kind)
         self.queue = WaitQueue()
-
-    @property
-    def can_be_written(self) -> bool:
-        return False
-
-    @property
-    def gives_pages(self) -> bool:
-        return False
-
-    @property
-    def takes_pages(self) -> bool:
-        return False
-
-    @property
-    def waits(self) -> bool:
-        return True
 
     def target(self) -> Node:
         raise Failure(Errno.EOPNOTSUPP)

@@ -61,15 +61,12 @@ class DeviceFile(OpenFile):
     """An open character device."""
 
     node: Device
+    positioned = True
 
     @property
     def device(self) -> Character:
         """Its row."""
         return DEVICES[self.node.kind]
-
-    @property
-    def positioned(self) -> bool:
-        return True
 
     @property
     def by_piece(self) -> bool:

@@ -68,6 +68,9 @@ class Item:
 class Epoll(AnonymousFile):
     """An epoll instance. `_ready` are the items that may be ready, in the order in which they became so."""
 
+    can_be_read = False
+    refusal = Errno.EINVAL
+
     def __init__(self) -> None:
         super().__init__(abi.O_RDWR, b"[eventpoll]")
         self._items: list[Item] = []
@@ -77,14 +80,6 @@ class Epoll(AnonymousFile):
         super().relink(copies)
         self._items = [copies.of(item) for item in self._items]
         self._ready = [copies.of(item) for item in self._ready]
-
-    @property
-    def can_be_read(self) -> bool:
-        return False
-
-    @property
-    def refusal(self) -> Errno:
-        return Errno.EINVAL
 
     def find(self, fd: int, file: OpenFile) -> Item | None:
         """The item of a file that was added by this descriptor."""

@@ -19,13 +19,12 @@ _MOST: Final = U64 - 1
 class EventCounter(AnonymousFile):
     """The counter. A read takes all of it, or one if it is a `semaphore`."""
 
+    can_be_written = True
+    by_piece = True
+
     def __init__(self, flags: int, count: int, semaphore: bool) -> None:
         super().__init__(abi.O_RDWR | flags, b"[eventfd]")
         self._count, self._semaphore = count, semaphore
-
-    @property
-    def can_be_written(self) -> bool:
-        return True
 
     def read(self, process: Process, size: int) -> bytes:
         if size < DOUBLEWORD.size:
@@ -37,10 +36,6 @@ class EventCounter(AnonymousFile):
         self._count -= taken
         self.queue.wake(abi.POLLOUT)
         return DOUBLEWORD.pack(taken)
-
-    @property
-    def by_piece(self) -> bool:
-        return True
 
     def require_write(self, size: int) -> None:
         if size != DOUBLEWORD.size:

@@ -33,6 +33,12 @@ class OpenFile:
     In `queue` those wait that are told when `poll` changes; it is None if that never happens.
     """
 
+    can_be_read = True
+    can_be_written = True
+    """Whether anything of its kind can be read, and written."""
+    refusal = Errno.ENOTTY
+    """What ioctl fails with for requests that the file does not know."""
+
     def __init__(self, flags: int, name: Name | bytes, node: Node | None = None) -> None:
         self.flags = flags
         self.node = node
@@ -78,16 +84,6 @@ class OpenFile:
     def by_piece(self) -> bool:
         """Whether each buffer of writev is a write of its own, as where a driver has no write_iter."""
         return False
-
-    @property
-    def can_be_read(self) -> bool:
-        """Whether anything of its kind can be read."""
-        return True
-
-    @property
-    def can_be_written(self) -> bool:
-        """Whether anything of its kind can be written."""
-        return True
 
     @property
     def waits(self) -> bool:
@@ -199,11 +195,6 @@ class OpenFile:
         """Bytes of its buffer that unread messages take, or None if there is no such number (SIOCOUTQ)."""
         return None
 
-    @property
-    def refusal(self) -> Errno:
-        """What ioctl fails with for requests that the file does not know."""
-        return Errno.ENOTTY
-
     def poll(self, process: Process) -> int:
         """The POLL* events that hold now."""
         return abi.POLLIN | abi.POLLOUT | abi.POLLRDNORM | abi.POLLWRNORM
@@ -275,19 +266,13 @@ class DirectoryFile(OpenFile):
     """A directory that is being listed: the names are those of the first call, or of that after a rewind."""
 
     node: Directory
+    positioned = True
+    gives_pages = False
 
     def __init__(self, flags: int, name: Name | bytes, node: Directory) -> None:
         super().__init__(flags, name, node)
         self._entries: list[tuple[bytes, int, int]] | None = None
         self._position = 0
-
-    @property
-    def positioned(self) -> bool:
-        return True
-
-    @property
-    def gives_pages(self) -> bool:
-        return False
 
     def read(self, process: Process, size: int) -> bytes:
         raise Failure(Errno.EISDIR)

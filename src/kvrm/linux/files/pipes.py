@@ -151,6 +151,7 @@ class PipeEnd(OpenFile):
 
     node: Fifo
     queue: WaitQueue
+    waits = True
 
     def __init__(self, flags: int, name: Name | bytes, node: Fifo) -> None:
         super().__init__(flags, name, node)
@@ -166,10 +167,6 @@ class PipeEnd(OpenFile):
     def pipe(self) -> Pipe:
         """What it is an end of."""
         return self.node.pipe
-
-    @property
-    def waits(self) -> bool:
-        return True
 
     def read(self, process: Process, size: int) -> bytes:
         pipe = self.pipe

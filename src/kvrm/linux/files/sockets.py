@@ -44,6 +44,7 @@ class Socket(OpenFile):
     """
 
     queue: WaitQueue
+    waits = True
 
     def __init__(self, kind: int, flags: int, node: Special) -> None:
         super().__init__(abi.O_RDWR | flags, b"socket:[%d]" % node.stat().ino, node)
@@ -68,10 +69,6 @@ class Socket(OpenFile):
         self.inbox = [copies.of(message) for message in self.inbox]
         self.callers = [copies.of(caller) for caller in self.callers]
         self.options, self.limits = self.options.copy(), self.limits.copy()
-
-    @property
-    def waits(self) -> bool:
-        return True
 
     @property
     def streams(self) -> bool:

@@ -103,6 +103,8 @@ class ObjectStream(OpenFile):
     of the caller who passed it: a UsageError.
     """
 
+    waits = True
+
     def __init__(self, stream: BinaryIO, flags: int, number: int) -> None:
         super().__init__(flags, b"pipe:[%d]" % (_STREAM_INODE + number))
         self._stream = stream
@@ -116,10 +118,6 @@ class ObjectStream(OpenFile):
         own = process.kernel.streams[self._number]
         assert isinstance(own, ObjectStream)
         self._stream = own._stream
-
-    @property
-    def waits(self) -> bool:
-        return True
 
     def stat(self) -> Stat:
         return _pipe_stat(_STREAM_INODE + self._number)

@@ -55,18 +55,12 @@ class VirtualFile(SeekableFile):
     """Such a file. It is made anew whenever it is read from its beginning, as Linux does."""
 
     node: Virtual
+    positioned_for_writing = False
+    gives_pages = False
 
     def __init__(self, flags: int, name: Name | bytes, node: Virtual) -> None:
         super().__init__(flags, name, node)
         self._data = b""
-
-    @property
-    def positioned_for_writing(self) -> bool:
-        return False
-
-    @property
-    def gives_pages(self) -> bool:
-        return False
 
     def pread(self, process: Process, size: int, offset: int) -> bytes:
         if offset == 0:
@@ -96,9 +90,7 @@ class Memory(Virtual):
 class MemoryFile(VirtualFile):
     """/proc/self/mem: reads and writes whatever the permissions, as a debugger does."""
 
-    @property
-    def positioned_for_writing(self) -> bool:
-        return True
+    positioned_for_writing = True
 
     def pread(self, process: Process, size: int, offset: int) -> bytes:
         try:

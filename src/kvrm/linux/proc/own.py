@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
 from kvrm.linux.calls.prctl import DEFAULT_TIMER_SLACK
-from kvrm.linux.calls.sched import INIT
 from kvrm.linux.delivery import queued
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.mounts import mount_id
@@ -51,7 +50,7 @@ def stat(process: Process) -> bytes:
     spans = (0, 0, 0, 0) if loaded.stack is None else loaded.stack.spans
     arguments, environment, end = process.strings
     name = process.task.name.decode(errors="replace")
-    fields = [pid, f"({name})", "R", INIT, pid, pid, 0, -1, _PF_RANDOMIZE, used.resident // PAGE, 0, 0, 0]
+    fields = [pid, f"({name})", "R", abi.INIT, pid, pid, 0, -1, _PF_RANDOMIZE, used.resident // PAGE, 0, 0, 0]
     fields += [ticks, 0, 0, 0, 20 + scheduling.nice, scheduling.nice, 1, 0, 0, used.size]
     fields += [used.resident // PAGE, process.limit(abi.RLIMIT_RSS)[0], *spans[:2], loaded.sp, 0, 0]
     masks = (process.pending_signals, process.task.blocked, *_handled(process))
@@ -103,8 +102,8 @@ def status(process: Process) -> bytes:
         "Tgid": pid,
         "Ngid": 0,
         "Pid": pid,
-        "PPid": INIT,
-        "TracerPid": INIT if controls.traced else 0,
+        "PPid": abi.INIT,
+        "TracerPid": abi.INIT if controls.traced else 0,
         "Uid": "\t".join([str(who.uid)] * 4),
         "Gid": "\t".join([str(who.gid)] * 4),
         "FDSize": _table_size(process),

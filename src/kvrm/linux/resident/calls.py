@@ -1,4 +1,4 @@
-"""The staged system calls: what `kvrm.linux.calls` does, in the cases that need no object of Python."""
+"""The staged system calls that need no more than words, and the guest's memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from kvrm.linux.errno import Errno
 from kvrm.linux.layout import BILLION
 from kvrm.linux.resident.lane_view import U32, Lane
 from kvrm.linux.resident.layout import (
+    ACTION_BYTES,
     ACTION_WORDS,
-    ACTIONS,
-    ACTIONS_BYTES,
     CWD,
     EXIT,
     LEAVE,
@@ -23,10 +22,9 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.linux.signals import UNBLOCKABLE
-from kvrm.staging.host import address, below, local, store
+from kvrm.staging.host import address, below, local
 
 UTSNAME_BYTES = 390
-ACTION_BYTES = 8 * ACTION_WORDS
 ROBUST_HEAD = 24
 """Bytes of `struct robust_list_head`."""
 LINK_BYTES = len(LINK) + 1
@@ -53,7 +51,7 @@ def getpid(lane: Lane) -> int:
 
 def getppid(lane: Lane) -> int:
     """Number 1, the same for all."""
-    return 1
+    return abi.INIT
 
 
 def getuid(lane: Lane) -> int:
@@ -86,10 +84,11 @@ def set_tid_address(lane: Lane, pointer: int) -> int:
 
 
 def futex(lane: Lane, where: int, operation: int, value: int, timeout: int, other: int, mask: int) -> int:
-    """FUTEX_WAKE: one that processes share must be in memory."""
-    if operation & ~abi.FUTEX_PRIVATE != abi.FUTEX_WAKE:
+    """Wake: there is no other thread, but a futex that processes share must be in memory."""
+    command = operation & ~abi.FUTEX_PRIVATE
+    if command not in (abi.FUTEX_WAKE, abi.FUTEX_WAKE_BITSET):
         return LEAVE
-    if where & 3:
+    if where & 3 or (command == abi.FUTEX_WAKE_BITSET and mask == 0):
         return -Errno.EINVAL
     word = local(1)
     if not operation & abi.FUTEX_PRIVATE and lane.read(where, 4, address(word)):
@@ -98,19 +97,19 @@ def futex(lane: Lane, where: int, operation: int, value: int, timeout: int, othe
 
 
 def prlimit64(lane: Lane, pid: int, resource: int, new: int, old: int) -> int:
-    """Read a limit."""
-    if (pid and pid != lane.fixed(Fixed.PID)) or new:
+    """Read a limit of this process."""
+    if new:
         return LEAVE
-    if resource >= abi.RLIM_NLIMITS:
-        return -Errno.EINVAL
-    return LEAVE if old and lane.write(old, 16, lane.place(LIMITS) + 16 * resource) else 0
+    if pid and pid != lane.fixed(Fixed.PID):
+        return -Errno.EPERM if pid == abi.INIT else -Errno.ESRCH
+    return getrlimit(lane, resource, old) if old or resource >= abi.RLIM_NLIMITS else 0
 
 
 def getrlimit(lane: Lane, resource: int, limit: int) -> int:
     """Read a limit."""
     if resource >= abi.RLIM_NLIMITS:
         return -Errno.EINVAL
-    return LEAVE if lane.write(limit, 16, lane.place(LIMITS) + 16 * resource) else 0
+    return LEAVE if lane.write(limit, 16, lane.place(LIMITS + 2 * resource)) else 0
 
 
 def uname(lane: Lane, buffer: int) -> int:
@@ -119,27 +118,25 @@ def uname(lane: Lane, buffer: int) -> int:
 
 
 def rt_sigaction(lane: Lane, signal: int, new: int, old: int, size: int) -> int:
-    """What happens on a signal: its own action, if the lane has set one, or that which lanes begin with."""
-    if size != 8 or not below(signal - 1, abi.NSIG) or signal in (abi.SIGKILL, abi.SIGSTOP):
-        return LEAVE
-    if lane.fixed(Fixed.PENDING):
-        return LEAVE
-    bit = 1 << (signal - 1)
+    """Set what a signal does. A handler is stored, but a signal that would call it stops the run."""
+    if size != 8:
+        return -Errno.EINVAL
     given = local(ACTION_WORDS)
     if new and lane.read(new, ACTION_BYTES, address(given)):
         return LEAVE
-    own = lane.part(lane.fixed(Fixed.OWN_ACTIONS), ACTIONS_BYTES, ACTION_BYTES * (signal - 1))
-    before = lane.place(ACTIONS) + ACTION_BYTES * (signal - 1)
-    if lane.word(Word.OWN_ACTIONS) & bit:
-        before = own
-    if old and lane.write(old, ACTION_BYTES, before):
+    if not below(signal - 1, abi.NSIG) or (new and signal in (abi.SIGKILL, abi.SIGSTOP)):
+        return -Errno.EINVAL
+    if lane.fixed(Fixed.PENDING):
         return LEAVE
+    before = local(ACTION_WORDS)
+    lane.get_action(signal, address(before))
     if new:
         given[1] &= abi.SA_FLAGS
         given[3] &= ~UNBLOCKABLE
-        for i in range(ACTION_WORDS):
-            store(own + 8 * i, given[i])
-        lane.put(Word.OWN_ACTIONS, lane.word(Word.OWN_ACTIONS) | bit)
+        lane.set_action(signal, address(given))
+    if old and lane.write(old, ACTION_BYTES, address(before)):
+        lane.set_action(signal, address(before))
+        return LEAVE
     return 0
 
 
@@ -178,11 +175,13 @@ def prctl(lane: Lane, option: int, first: int, second: int, third: int, fourth: 
 
 
 def getcwd(lane: Lane, buffer: int, size: int) -> int:
-    """The current directory."""
+    """Path of the current directory; the result counts its final zero byte."""
     length = lane.fixed(Fixed.CWD_BYTES)
-    if length == 0 or below(size, length) or lane.write(buffer, length, lane.place(CWD)):
-        return LEAVE
-    return length
+    if length < 0:
+        return length
+    if below(size, length):
+        return -Errno.ERANGE
+    return LEAVE if lane.write(buffer, length, lane.place(CWD)) else length
 
 
 def readlinkat(lane: Lane, directory: int, path: int, buffer: int, size: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kvrm.linux.errno import Errno
 from kvrm.linux.resident.lane_view import U32, Lane
 from kvrm.linux.resident.layout import DONE, LEAVE, NO_RESULT
-from kvrm.linux.resident.staged import CALLS
+from kvrm.linux.resident.staged import text_of
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.staging.host import apart
 
@@ -31,8 +31,8 @@ READ = {"i": signed, **dict.fromkeys("uxo", unsigned), **dict.fromkeys("lnps", w
 """For an argument's kind in the table of calls how a register is read."""
 
 
-def _with_arguments(row: Syscall) -> Callable[[Lane], int]:
-    call, kinds = CALLS[row.name], [READ[kind] for kind in row.kinds]
+def _with_arguments(row: Syscall, call: Callable[..., int]) -> Callable[[Lane], int]:
+    kinds = [READ[kind] for kind in row.kinds]
 
     def with_arguments(lane: Lane) -> int:
         return call(lane, *[read(lane.x(i)) for i, read in enumerate(kinds)])
@@ -41,7 +41,7 @@ def _with_arguments(row: Syscall) -> Callable[[Lane], int]:
     return with_arguments
 
 
-STAGED = {number: _with_arguments(row) for number, row in TABLE.items() if row.resident}
+STAGED = {n: _with_arguments(row, text) for n, row in TABLE.items() if (text := text_of(row.name))}
 
 
 @apart  # large and rare: in the loop of a GPU's kernel it would cost all handlers registers

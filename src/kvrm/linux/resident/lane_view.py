@@ -52,6 +52,12 @@ class Lane(Protocol):
     def part(self, base: int, size: int, at: int) -> int:
         """The address of byte `at` of the lane's part of buffers of `size` bytes that begin at `base`."""
 
+    def get_action(self, signal: int, to: int) -> int:
+        """Copy what happens on a signal, 1 to 64, to an address (`struct sigaction`)."""
+
+    def set_action(self, signal: int, action: int) -> int:
+        """Have happen what is at an address."""
+
     def read(self, address: int, size: int, to: int) -> int:
         """Copy 1 to `PAGE` bytes from the guest; not 0 if that was refused."""
 

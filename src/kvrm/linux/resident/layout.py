@@ -86,7 +86,7 @@ class Fixed(IntEnum):
     AREAS = auto()  # address of the lanes' areas
     MOST_AREAS = auto()  # that a lane can have
     LINK_BYTES = auto()  # of the target of LINK; 0: not known
-    CWD_BYTES = auto()  # of the current directory's path, with the zero at its end
+    CWD_BYTES = auto()  # of the current directory's path, with the zero at its end; below 0 why it has none
     PENDING = auto()  # signals
     FILES = auto()  # address of the table of answers
     ASKED = auto()  # address of the questions that the host is to answer
@@ -113,7 +113,8 @@ NAME = CWD + PATH_WORDS
 ACTIONS = NAME + 2
 """`struct sigaction` of signals 1 to 64."""
 ACTION_WORDS = 4
-ACTIONS_BYTES = 64 * 8 * ACTION_WORDS
+ACTION_BYTES = 8 * ACTION_WORDS
+ACTIONS_BYTES = 64 * ACTION_BYTES
 RANDOM = ACTIONS + ACTIONS_BYTES // 8
 ADVICE = RANDOM + RANDOM_MOST // 2
 """For advice below ADVICES the marks of mappings that it adds and << 32 removes; or OTHER_ADVICE."""

@@ -1,23 +1,27 @@
 """A process of Python as staged system calls know one: which words are what, and those calls done in Python.
 
-Some calls need nothing but what is said here, and their staged text is all that there is of them: it runs as
-Python where native code leaves such a call to Python, and where Python does all calls.
+The text of a staged call runs as Python where native code leaves such a call to Python, and where Python
+does all calls. What it leaves then, only a function of `kvrm.linux.calls` can do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import addressof, create_string_buffer, memmove, string_at
+from ctypes import addressof, create_string_buffer
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from kvrm.linux import layout
-from kvrm.linux.delivery import block
-from kvrm.linux.layout import U64
+from kvrm.linux import abi, layout
+from kvrm.linux.delivery import block, set_action
+from kvrm.linux.errno import Errno
+from kvrm.linux.layout import SIGACTION, U64
 from kvrm.linux.outcome import Exited, Finish
 from kvrm.linux.proc.system import DOMAINNAME, HOSTNAME, RELEASE, VERSION
-from kvrm.linux.resident.layout import LIMITS, NAME, RESOURCES, UTSNAME, Fixed, Word
+from kvrm.linux.resident.layout import CWD, LEAVE, LIMITS, NAME, RESOURCES, UTSNAME, Fixed, Word
+from kvrm.linux.signals import Action
 from kvrm.linux.waiting import wait_until
+from kvrm.memory.pages import HOST
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -41,8 +45,24 @@ def _utsname(process: Process) -> bytes:
     return layout.utsname(UNAME)
 
 
-def _limits(process: Process) -> bytes:
-    return b"".join(layout.RLIMIT.pack(*process.limit(resource)) for resource in range(RESOURCES))
+def _limit(process: Process, resource: int) -> bytes:
+    return layout.RLIMIT.pack(*process.limit(resource))
+
+
+def _directory(process: Process) -> bytes:
+    return process.cwd.path() + b"\0"
+
+
+def _directory_bytes(process: Process) -> int:
+    if process.cwd.dead:
+        return -Errno.ENOENT
+    size = len(_directory(process))
+    return size if size <= abi.PATH_MAX else -Errno.ENAMETOOLONG
+
+
+def _pending(process: Process) -> int:
+    # a timer that has fired sends its signal again once that is no longer ignored
+    return process.pending_signals or any(timer.fired for timer in process.timers.posix.values())
 
 
 FIXED: Final[dict[int, Callable[[Process], int]]] = {
@@ -50,10 +70,18 @@ FIXED: Final[dict[int, Callable[[Process], int]]] = {
     Fixed.UID: attrgetter("credentials.uid"),
     Fixed.GID: attrgetter("credentials.gid"),
     Fixed.HEAP_START: attrgetter("heap_start"),
-    Fixed.PENDING: attrgetter("pending_signals"),
+    Fixed.CWD_BYTES: _directory_bytes,
+    Fixed.PENDING: _pending,
 }
 """What words that are the same for all lanes are of the process."""
-ARRAYS: Final[dict[int, Callable[[Process], bytes]]] = {NAME: _name, UTSNAME: _utsname, LIMITS: _limits}
+_NOW: Final[dict[int, Callable[[Process], int]]] = {**FIXED, Fixed.PENDING: lambda _: 0}
+"""The same for one call: what is pending is no reason to leave, for `put` and `set_action` look at that."""
+ARRAYS: Final[dict[int, Callable[[Process], bytes]]] = {
+    NAME: _name,
+    UTSNAME: _utsname,
+    **{LIMITS + 2 * resource: partial(_limit, resource=resource) for resource in range(RESOURCES)},
+    CWD: lambda process: _directory(process)[: abi.PATH_MAX],
+}
 """What begins at such words."""
 
 
@@ -72,8 +100,7 @@ def set_word(process: Process, word: int, value: int) -> None:
 class ProcessLane:
     """A process as staged calls see a lane (`kvrm.linux.resident.lane_view.Lane`).
 
-    It has what those need that are no calls of Python besides, which never leave: memory that the guest may
-    not use is a GuestFault, and what a change of a word brings about, happens.
+    Memory that the guest may not use is a GuestFault, and what a change of a word brings about, happens.
     """
 
     def __init__(self, process: Process) -> None:
@@ -99,28 +126,37 @@ class ProcessLane:
         return value
 
     def fixed(self, word: int) -> int:
-        # what waits is no reason to leave: `put` looks at it
-        return 0 if word == Fixed.PENDING else FIXED[word](self._process)
+        return _NOW[word](self._process)
 
     def place(self, word: int) -> int:
         data = ARRAYS[word](self._process)
         self._kept = create_string_buffer(data, len(data))
         return addressof(self._kept)
 
+    def get_action(self, signal: int, to: int) -> int:
+        HOST[to : to + SIGACTION.size] = self._process.signals.action(signal).packed()
+        return to
+
+    def set_action(self, signal: int, action: int) -> int:
+        given = SIGACTION.unpack(HOST[action : action + SIGACTION.size])
+        set_action(self._process, signal, Action(*given))
+        return action
+
     def read(self, address: int, size: int, to: int) -> int:
-        memmove(to, self._process.memory.read(address, size), size)
+        HOST[to : to + size] = self._process.memory.read(address, size)
         return 0
 
     def write(self, address: int, size: int, source: int) -> int:
-        self._process.memory.write(address, string_at(source, size))
+        self._process.memory.write(address, HOST[source : source + size])
         return 0
 
 
-def in_python(text: Callable[..., int]) -> Callable[..., int]:
-    """The handler of a call that is its staged text, and no call of Python besides."""
+def in_python(text: Callable[..., int], rest: Callable[..., int] | None) -> Callable[..., int]:
+    """The handler of a staged call; `rest` does what its text leaves, if it ever does."""
 
     def handler(process: Process, *arguments: int) -> int:
-        return text(ProcessLane(process), *arguments)
+        result = text(ProcessLane(process), *arguments)
+        return rest(process, *arguments) if rest is not None and result == LEAVE else result
 
-    handler.__doc__ = text.__doc__
+    handler.__doc__ = (rest or text).__doc__
     return handler

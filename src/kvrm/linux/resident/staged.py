@@ -1,10 +1,17 @@
-"""All staged system calls by name."""
+"""Where staged system calls stand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
+from importlib import import_module
 
-from kvrm.linux.resident import calls, descriptors, files, mappings
+MODULES = ("calls", "mappings", "files", "descriptors")
+"""Of this package, in the order in which programs need them: what has a call's name is that call."""
 
-CALLS: Mapping[str, Callable[..., int]] = vars(calls) | vars(descriptors) | vars(files) | vars(mappings)
-"""What has a call's name is that call."""
+
+@functools.cache
+def text_of(name: str) -> Callable[..., int] | None:
+    """The text of a call, if it is staged; a module is imported once those before it do not have that."""
+    modules = (import_module(f"kvrm.linux.resident.{module}") for module in MODULES)
+    return next((vars(module)[name] for module in modules if name in vars(module)), None)

@@ -33,7 +33,6 @@ from kvrm.linux.resident.layout import (
     ADVICES,
     AREA_BYTES,
     AREA_WORDS,
-    CWD,
     DESCRIPTORS,
     FLAGS,
     KINDS,
@@ -58,7 +57,7 @@ from kvrm.linux.resident.of_process import ARRAYS, FIXED, WORDS, set_word, word_
 from kvrm.linux.signals import Action
 from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import Words
-from kvrm.memory import PAGE, Mark, Memory
+from kvrm.memory import Mark, Memory
 
 MOST_AREAS = 36
 """Areas that a lane has room for."""
@@ -189,19 +188,14 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
         raw[8 * word : 8 * word + len(data)] = np.frombuffer(data, np.uint8)
 
     for word, value in FIXED.items():
-        block[word] = value(process)
+        block[word] = value(process) & U64
     for word, data in ARRAYS.items():
         put(word, data(process))
     link = _target_of_link(process)
     block[Fixed.LINK_BYTES] = len(link)
     block[Fixed.LIMITED] = _is_limited(process)
     put(TARGET, link)
-    directory = process.cwd.path() + b"\0"
-    if len(directory) <= PAGE and not process.cwd.dead:
-        block[Fixed.CWD_BYTES] = len(directory)
-        put(CWD, directory)
-    actions = [process.signals.action(signal) for signal in range(1, NSIG + 1)]
-    put(ACTIONS, b"".join(SIGACTION.pack(a.handler, a.flags, a.restorer, a.mask) for a in actions))
+    put(ACTIONS, b"".join(process.signals.action(signal).packed() for signal in range(1, NSIG + 1)))
     block[ADVICE : ADVICE + ADVICES] = OTHER_ADVICE & U64
     for advice in HARMLESS:
         marks, unmarks = NOTED[advice]

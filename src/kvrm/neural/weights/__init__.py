@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvrm.array_files import read_array
 from kvrm.errors import INSTALL_NETWORKS, UsageError
 
 Floats = npt.NDArray[np.float32]
@@ -19,12 +20,7 @@ SHIPPED = Path(__file__).parent
 def load(name: str, count: int, directory: Path = SHIPPED) -> Floats:
     """The `count` parameters of a network. Raises UsageError for no file, and for one with something else."""
     path = path_of(f"{name}.npy", directory)
-    try:
-        flat: Floats = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-    except ValueError:
-        raise UsageError(f"{path}: not a NumPy array") from None
+    flat: Floats = read_array(path)
     if flat.dtype != np.float32 or flat.shape != (count,):
         raise UsageError(f"{path}: {flat.shape} of {flat.dtype}, not ({count},) of float32")
     if not np.isfinite(flat).all():
