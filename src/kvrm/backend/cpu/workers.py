@@ -33,16 +33,13 @@ class CpuBackend:
         self.workers: list[Worker] = []
 
     def copied(self, array: Any) -> Any:
-        """By numpy."""
         return np.array(array)
 
     @property
     def on_device(self) -> Any:
-        """There is none."""
         raise UsageError("nothing is on a device; the machine's target is cpu")
 
     def on_host(self, job: Job) -> Job:
-        """All of it is."""
         return job
 
     @property

@@ -79,7 +79,6 @@ class DeviceEngine:
         self._slices, self._most = Slices(SLICE_SECONDS), SLICE
 
     def dispatch_by(self, policy: Policy) -> None:
-        """As the interpreter."""
         self._policy = policy
         self._interpreter.dispatch_by(policy)
 
@@ -88,17 +87,14 @@ class DeviceEngine:
         self._skipping, self._most = skipping, SHORT_SLICE
 
     def prepare(self) -> list[str]:
-        """As the interpreter."""
         return self._interpreter.prepare()
 
     @property
     def account(self) -> RunObserver:
-        """Of both."""
         return self._interpreter.account
 
     @property
     def retired(self) -> int:
-        """Instructions retired so far."""
         return self._interpreter.retired
 
     @retired.setter
@@ -107,7 +103,6 @@ class DeviceEngine:
 
     # -- running ---------------------------------------------------------------------------------------------
     def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
-        """As the interpreter."""
         end, on_host = self.retired + budget, self._unprofiled or int(self._state.pc in breakpoints)
         if (first := self._run_on_host(min(budget, on_host), breakpoints)).kind is not Reason.BUDGET:
             return first

@@ -93,7 +93,6 @@ class GpuBackend:
 
     @property
     def on_device(self) -> OnDevice:
-        """After a run."""
         if self._of is None:
             raise UsageError("nothing is on the device yet; run the lanes first")
         return OnDevice(self.device)
