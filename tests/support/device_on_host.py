@@ -20,6 +20,7 @@ from kvrm.backend.gpu import driver
 from kvrm.backend.gpu.device_abi import OWN_WORDS
 from kvrm.staging import native
 from kvrm.staging.emitter import I32, Emitter
+from kvrm.staging.llvm import target_machine
 from kvrm.staging.objects import Object
 
 SPECIAL = ("ctaid.x", "ntid.x", "tid.x")
@@ -64,7 +65,7 @@ def quickly_compiled(text: str) -> bytes:
     LLVM takes longer to optimise a kernel than most tests take to run it, and what would be found says little
     about a GPU, for which LLVM and ptxas optimise by other rules.
     """
-    machine = llvm.Target.from_triple(native.target_machine().triple).create_target_machine(
+    machine = llvm.Target.from_triple(target_machine().triple).create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=0,

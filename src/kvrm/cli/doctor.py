@@ -62,9 +62,9 @@ _LIBRARIES = {
 
 
 def _llvm() -> str:
-    from kvrm.staging import native
+    from kvrm.staging import llvm
 
-    version, cpu = native.versions()
+    version, cpu = llvm.versions()
     return f"{cpu} to LLVM {version}"
 
 

@@ -26,7 +26,6 @@ END: Final = 1 << VA_BITS
 
 
 def pure(state: int, site: int, count: int) -> int:
-    """Nothing is done."""
     return count
 
 

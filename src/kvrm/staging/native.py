@@ -1,4 +1,4 @@
-"""LLVM as a service: IR text to object code to addresses. Only this imports `llvmlite.binding`."""
+"""From LLVM text to object code to addresses. LLVM is imported only where something is to be compiled."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import functools
 import hashlib
 import os
 import sys
-import threading
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
+from typing import Protocol
 
-import llvmlite.binding as llvm
+import llvmlite
 
 from kvrm import cache
 from kvrm.errors import UsageError
-from kvrm.staging import objects
+from kvrm.staging import linking, objects
 from kvrm.staging.objects import Object
 
 STAGES = ("decode", "stage", "opt", "asm", "ptx")
-_lock = threading.Lock()
-_ready = False
+CPU = ("vendor_id", "cpu family", "model", "stepping", "flags")
+CPU_OF_ARM = ("CPU implementer", "CPU variant", "CPU part", "Features")
+"""Lines of /proc/cpuinfo that say what LLVM tunes code to."""
 
 
 def dumps() -> frozenset[str]:
@@ -37,25 +39,9 @@ def dump(stage: str, text: str, heading: str = "") -> None:
         print("\n".join(lines), file=sys.stderr)
 
 
-def target_machine() -> llvm.TargetMachine:
-    """The host's target, tuned to its CPU; a fresh one for each thread and each owner."""
-    global _ready
-    if not _ready:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        _ready = True
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="pic",
-        codemodel="small",
-    )
-
-
 def host_is_x86() -> bool:
     """Whether compiled code runs on x86-64."""
-    return str(target_machine().triple).startswith("x86_64")
+    return os.uname().machine == "x86_64"
 
 
 def compile_object(text: str, heading: str = "", quickly: bool = False) -> Object:
@@ -64,65 +50,48 @@ def compile_object(text: str, heading: str = "", quickly: bool = False) -> Objec
     `heading` says in KVRM_DUMP's output what it is; with KVRM_DUMP everything is compiled anew. `quickly` is
     for straight code, with the few passes that it profits from: the others take six times as long.
     """
+
+    def compile_text() -> bytes:
+        from kvrm.staging import llvm
+
+        return llvm.compile_text(text, heading, quickly)
+
     compiler = f"{fingerprint()}{' quickly' if quickly else ''}"
-    return objects.compiled(text, compiler, lambda: _compile(text, heading, quickly), use_disk=not dumps())
+    return objects.compiled(text, compiler, compile_text, use_disk=not dumps())
 
 
-def _compile(text: str, heading: str, quickly: bool) -> bytes:
-    """Object code, verified and optimised."""
-    machine = target_machine()
-    module = llvm.parse_assembly(text, context=llvm.create_context())
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    module.verify()
-    dump("stage", text, heading)
-    (_run_few_passes if quickly else _run_passes)(module, machine)
-    if dumps():
-        dump("opt", str(module), heading)
-        dump("asm", machine.emit_assembly(module), heading)
-    return bytes(machine.emit_object(module))
+class Code(Protocol):
+    """An object that is linked, and runs as long as this lives."""
+
+    def address(self, name: str) -> int:
+        """The host address of a global symbol; 0 if there is none."""
 
 
-def _run_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    options = llvm.PipelineTuningOptions(speed_level=2)
-    # Vector instructions are emitted as vectors; passes that make vectors of scalar code are left out, for
-    # compile time.
-    options.slp_vectorization = options.loop_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+def _link(code: bytes) -> Code:
+    if host_is_x86():
+        return linking.Linked(code)
+    from kvrm.staging import llvm
 
-
-def _run_few_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    builder = llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=2))
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+    return llvm.Linked(code)
 
 
 class Loader:
-    """Keeps object code in memory and tells where its functions are; what is loaded stays for the process."""
+    """Keeps object code in memory and tells where its functions are."""
 
     def __init__(self) -> None:
-        machine = target_machine()
-        # LLVM's own memory manager may put the sections of one object too far apart for its 32-bit
-        # relocations
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
+        self._codes: list[Code] = []
 
     def load(self, file: Object) -> None:
         """Link an object file into the process."""
-        with _lock:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(file.code))
-            self._engine.finalize_object()
+        self._codes.append(_link(file.code))
 
     def address(self, name: str) -> int:
         """Host address of an external symbol; LookupError if there is none."""
-        address: int = self._engine.get_function_address(name) or self._engine.get_global_value_address(name)
-        if not address:
+        # first where the caller has just loaded something
+        found = next(filter(None, (code.address(name) for code in reversed(self._codes))), None)
+        if found is None:
             raise LookupError(name)
-        return address
+        return found
 
 
 def loaded(text: str) -> Loader:
@@ -154,13 +123,15 @@ def versioned(kind: str) -> Path:
     return cache.versioned_directory(kind, hashlib.blake2b(stamp, digest_size=12).hexdigest())
 
 
-def versions() -> tuple[str, str]:
-    """LLVM's version, and its name for the host's CPU."""
-    return ".".join(map(str, llvm.llvm_version_info)), llvm.get_host_cpu_name()
-
-
 @functools.cache
 def fingerprint() -> str:
-    """What object code depends on besides its text: LLVM, the CPU, and the passes that this file runs."""
-    passes = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8).hexdigest()
-    return f"{versions()} {llvm.get_host_cpu_features().flatten()} {passes}"
+    """What object code depends on besides its text: LLVM, the CPU, and the passes that `llvm.py` runs."""
+    passes = hashlib.blake2b(Path(__file__).with_name("llvm.py").read_bytes(), digest_size=8).hexdigest()
+    return f"{llvmlite.__version__} {host_cpu()} {passes}"
+
+
+def host_cpu() -> str:
+    """What the kernel says of the first CPU: its model and its features. LLVM would have to be imported."""
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        fields = [line.partition(":") for line in takewhile(str.strip, file)]
+    return " ".join(value.strip() for name, _, value in fields if name.strip() in CPU + CPU_OF_ARM)

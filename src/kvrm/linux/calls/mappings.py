@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.calls.segments import keep_segments
+from kvrm.linux.calls.segments import keep_segments, unmap
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.devices import DeviceFile
 from kvrm.linux.files.file import File
@@ -47,7 +47,7 @@ def brk(process: Process, address: int) -> int:
         return old
     old_page, new_page = page_up(old), page_up(address)
     if new_page < old_page:
-        process.memory.unmap(new_page, old_page - new_page)
+        unmap(process, new_page, old_page - new_page)
     elif new_page > old_page:
         try:
             _grow_heap(process, old_page, new_page)
@@ -93,6 +93,7 @@ def mmap(process: Process, address: int, length: int, prot: int, flags: int, fd:
     if file is not None and not isinstance(file, DeviceFile):
         image = show_file(process, Mapped(file, offset, size, not file.writable or _is_sealed(file)))
     name = image.name if image else SHARED_MEMORY if marks & Mark.SHARED else ""
+    keep_segments(process, start, start + size)
     process.memory.map(start, size, allowed, image, name=name, marks=marks)
     return start
 
@@ -159,8 +160,7 @@ def munmap(process: Process, address: int, length: int) -> int:
     start, size = untagged(address), page_up(length)
     if start % PAGE or start > VA_END or length > VA_END - start or size == 0:
         raise Failure(Errno.EINVAL)
-    keep_segments(process, start, start + size)
-    process.memory.unmap(start, size)
+    unmap(process, start, size)
     return 0
 
 

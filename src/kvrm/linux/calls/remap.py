@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.calls.segments import move_segment, unmap
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import widen
@@ -44,15 +45,15 @@ def mremap(process: Process, old: int, old_length: int, new_length: int, flags: 
         raise Failure(Errno.EINVAL)
     if not fixed and not keeps and size >= new_size:
         if size > new_size:
-            process.memory.unmap(start + new_size, size - new_size)
+            unmap(process, start + new_size, size - new_size)
         return start
     if fixed:
         require_few(process)
         if new < MMAP_LOW:
             raise Failure(Errno.EPERM)
-        process.memory.unmap(new, new_size)
+        unmap(process, new, new_size)
     if size > new_size:
-        process.memory.unmap(start + new_size, size - new_size)
+        unmap(process, start + new_size, size - new_size)
         size = new_size
     region = _movable(process, start, size)
     if keeps and region.marks & Mark.SHARED:
@@ -110,6 +111,8 @@ def _show_more(process: Process, region: Region, start: int, length: int, skip: 
 def _move(process: Process, region: Region, target: int, length: int, keeps: bool) -> None:
     """Move what a region holds, and unmap it unless it `keeps` its addresses."""
     memory, start = process.memory, region.start
+    if not keeps:
+        move_segment(process, start, region.end, target)
     _show_more(process, region, target, length, 0)
     private = memory.private(start, min(region.end, start + length))
     for first in range(0, len(private), _MOVED_AT_ONCE):
@@ -120,4 +123,4 @@ def _move(process: Process, region: Region, target: int, length: int, keeps: boo
     if keeps:
         memory.mark(start, region.end - start, Mark.NONE, Mark.LOCKED)
     else:
-        memory.unmap(start, region.end - start)
+        unmap(process, start, region.end - start)
