@@ -36,7 +36,6 @@ class Reference(Context):
 
     @property
     def count(self) -> int:
-        """Instructions retired so far."""
         return self._state.get(layout.HORIZON) - self._state.get(layout.REMAINING)
 
     def step(self) -> Exit | None:
@@ -71,7 +70,6 @@ class Reference(Context):
     # -- the machine -----------------------------------------------------------------------------------------
     @property
     def pc(self) -> Bits:
-        """The address of the instruction."""
         return bits(64, self._state.pc)
 
     @property
@@ -83,8 +81,8 @@ class Reference(Context):
     @cached_property
     def _tracking(self) -> Callable[[int], int]:
         """Makes of FPCR's value one that adds exceptions to FPSR."""
-        from kvrm.values.softfloat import Control
-        from kvrm.values.softfloat import Flags as Exceptions
+        from kvrm.values.softfloat_core import Control
+        from kvrm.values.softfloat_core import Flags as Exceptions
 
         state = self._state
 
@@ -106,7 +104,6 @@ class Reference(Context):
 
     @property
     def retired(self) -> Bits:
-        """Instructions retired before this one."""
         return bits(64, self.count)
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:

@@ -53,7 +53,6 @@ class Stress:
         self.retired = 0
 
     def prepare(self) -> None:
-        """As the engines do."""
         for engine in self._native:
             engine.prepare()
 

@@ -189,7 +189,7 @@ class Context(ABC):
     def fpcr(self) -> int:
         """The floating-point control register, known: an engine makes sure of it before it runs the code.
 
-        It is a `kvrm.values.softfloat.Control` where exceptions are tracked, so pass it on as it is.
+        It is a `kvrm.values.softfloat_core.Control` where exceptions are tracked, so pass it on as it is.
         """
 
     @property

@@ -98,5 +98,4 @@ class Ipc:
         """Numbers of segments by the address where each is attached."""
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.__dict__.update(deepcopy(self.__dict__))

@@ -166,7 +166,6 @@ class Timers:
         self._armed: list[Timer] = []
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.alarms = [copies.of(timer) for timer in self.alarms]
         self.limit = copies.of(self.limit)
         self.posix = {number: copies.of(timer) for number, timer in self.posix.items()}

@@ -65,7 +65,6 @@ class DeviceSites:
         self._code = None
 
     def sampled(self, pc: int) -> None:
-        """Control was at `pc` when a launch ended."""
         self.look([(pc, 1)])
 
     def look(self, where: Iterable[tuple[int, int]]) -> None:

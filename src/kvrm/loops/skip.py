@@ -25,7 +25,6 @@ MOST_STEP: Final = 1 << 38
 
 
 def pure(state: int, site: int, count: int) -> int:
-    """Nothing is done."""
     return count
 
 

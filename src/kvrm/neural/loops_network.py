@@ -17,7 +17,7 @@ import numpy as np
 from kvrm.loops.sites import Body
 from kvrm.loops.structure import CONDITIONS, Bound, Effect, Structure
 from kvrm.neural import weights
-from kvrm.neural.activations import sigmoid
+from kvrm.neural.layers import sigmoid
 from kvrm.neural.weights import Floats
 
 NAME = "loops-1.08m"
@@ -173,7 +173,6 @@ class Network:
         self._parts = parts_of(np.ascontiguousarray(flat))
 
     def __call__(self, bodies: Sequence[Body]) -> list[Structure | None]:
-        """What each body does."""
         outputs, scores, _ = forward(self._parts, batch_of(bodies))
         return structures_of(outputs, scores)
 
@@ -243,5 +242,4 @@ def shipped(directory: Path = weights.SHIPPED) -> Network:
 
 
 def random_policy(seed: int = 0) -> Network:
-    """The policy of random weights."""
     return Network(random_weights(seed))

@@ -5,14 +5,14 @@ The same seed gives the same weights on the same machine; another one's linear a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kvrm.isa.a64 import decode
-from kvrm.neural.adam import Adam
+from kvrm.neural.adam import Adam, rate_at
+from kvrm.neural.layers import softmax
 from kvrm.neural.loops_network import (
     BOTH,
     COUNT,
@@ -64,8 +64,7 @@ def train(words: Any, mask: Any, labels: Any, seed: int, steps: int, report: Rep
         losses.append(gradient_of(parts_of(flat), batch, wanted, parts_of(gradient)))
         size = float(np.sqrt((gradient * gradient).sum()))
         gradient *= min(1.0, LARGEST_GRADIENT / (size + 1e-9))
-        warm = min(1, step / WARM_UP)
-        adam.step(gradient, RATE * warm * (1 + math.cos(math.pi * step / steps)) / 2 + LAST_RATE)
+        adam.step(gradient, rate_at(step, steps, RATE, LAST_RATE, WARM_UP))
         if step % LOOK == 0 or step == steps:
             report(step, float(np.mean(losses)))
             losses.clear()
@@ -124,8 +123,7 @@ def gradient_of(p: Parts, batch: Batch, labels: Any, into: Parts) -> float:
 def _entropy(values: Floats, wanted: Any, slope: Floats) -> float:
     """Cross-entropy over the batch; its slope is added. Labels of -1 do not count."""
     known = wanted >= 0
-    raised = np.exp(values - values.max(axis=1, keepdims=True))
-    share = raised / raised.sum(axis=1, keepdims=True)
+    share = softmax(values)
     rows, n = np.flatnonzero(known), len(values)
     loss = -np.log(share[rows, wanted[rows]] + 1e-12).sum() / n
     share[rows, wanted[rows]] -= 1

@@ -17,7 +17,7 @@ from kvrm.caches.cache import LINE, LINE_SHIFT
 from kvrm.caches.rewards import PAGES
 from kvrm.caches.sites import CONFIGS, Policy, Questions, window_stride
 from kvrm.neural import weights
-from kvrm.neural.activations import sigmoid
+from kvrm.neural.layers import sigmoid
 from kvrm.neural.weights import Floats
 
 INPUTS, ENCODED, STATE, FIELDS, HIDDEN = 10, 64, 128, 16, 192
@@ -167,10 +167,8 @@ def shipped(directory: Path = weights.SHIPPED) -> Policy:
 
 
 def named(name: str, directory: Path) -> Policy:
-    """The policy of the weights of this name."""
     return policy_of(weights.load(name, COUNT, directory))
 
 
 def random_policy(seed: int = 0) -> Policy:
-    """The policy of random weights."""
     return policy_of(random_weights(seed))

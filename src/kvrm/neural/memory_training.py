@@ -6,7 +6,6 @@ a regression: a site that could be one of several gets what is good on average. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from kvrm.caches.rewards import PAGES, Examples
 from kvrm.caches.sites import CONFIGS
-from kvrm.neural.adam import Adam
+from kvrm.neural.adam import Adam, rate_at
 from kvrm.neural.memory_network import (
     COUNT,
     HIDDEN,
@@ -86,7 +85,7 @@ def train(seed: int, steps: int, examples: Examples, later: Examples, report: Re
         accesses *= kept(rng, (BATCH, 1, INPUTS), 0.1)
         mask = kept(rng, (BATCH, HIDDEN), DROPPED) / np.float32(1 - DROPPED)
         gradient, _ = gradient_of(flat, accesses, fields, wanted, same, mask)
-        rate = _rate(step, steps)
+        rate = rate_at(step, steps, RATE, LAST_RATE, WARM_UP)
         flat *= np.float32(1 - rate / RATE * DECAY)
         adam.step(clipped(gradient), rate)
     return found
@@ -108,10 +107,6 @@ def clipped(gradient: Floats) -> Floats:
     """The gradient, no longer than CLIP."""
     length = float(np.sqrt((gradient.astype(np.float64) ** 2).sum()))
     return gradient * np.float32(min(1.0, CLIP / max(length, 1e-12)))
-
-
-def _rate(step: int, steps: int) -> float:
-    return RATE * min(1, step / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2 + LAST_RATE
 
 
 def gradient_of(

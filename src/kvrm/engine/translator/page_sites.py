@@ -24,13 +24,8 @@ from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.together import Together
 from kvrm.isa.definition import Decoded
 from kvrm.memory import PAGE
-from kvrm.staging.emitter import I64, PTR, Emitter
+from kvrm.staging.emitter import I64, PTR, Emitter, i64
 from kvrm.values import Bits
-
-
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value & (1 << 64) - 1)
-
 
 SITES = 8
 """Sites that remember. Each holds three values through the whole region: with 24, busybox gzip takes 10 %
@@ -125,7 +120,7 @@ class Accesses:
             guest = e.sub(address, offset)
             e.store(guest, site.page)
             e.store(e.sub(host, guest), site.distance)
-            e.store(_c(PAGE + 1 - (STACK if self._base == 31 else size)), site.limit)
+            e.store(i64(PAGE + 1 - (STACK if self._base == 31 else size)), site.limit)
         return e.or_(host, offset)
 
     def _site(self, size: int, access: str) -> _Site | None:
@@ -134,7 +129,7 @@ class Accesses:
             if len(self._sites) >= self._most and self._base != 31:
                 return None
             slots = [
-                self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")
+                self._registers.slot(f"{part}_{name}", I64, i64(0)) for part in ("page", "distance", "limit")
             ]
             self._sites[name] = _Site(*slots)
         return self._sites[name]

@@ -16,17 +16,13 @@ from kvrm.engine.interpreter.memory_access import PERMISSION, allowed_page
 from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.registers import Registers
 from kvrm.memory import PAGE
-from kvrm.staging.emitter import I64, PTR, Emitter
+from kvrm.staging.emitter import I64, PTR, Emitter, i64
 from kvrm.values import Bits
 
 WIDEST = 512
 """Bytes of a group. Where less is left of a page, each access is checked by itself."""
 MOST = 8
 """Groups of a block."""
-
-
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value & (1 << 64) - 1)
 
 
 @dataclass(slots=True)
@@ -83,7 +79,7 @@ class Together:
     def _new(self, at: int) -> _Group:
         name = f"{self._name}_{len(self._groups)}"
         page, distance, limit = (
-            self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")
+            self._registers.slot(f"{part}_{name}", I64, i64(0)) for part in ("page", "distance", "limit")
         )
         return _Group(page, distance, limit, at, at)
 
@@ -94,9 +90,9 @@ class Together:
 
     def _sum(self, terms: tuple[tuple[int, int], ...], constant: int) -> ir.Value:
         e = self._e
-        total: ir.Value = _c(constant)
+        total: ir.Value = i64(constant)
         for register, times in terms:
-            total = e.add(e.mul(self._registers.at_entry(register), _c(times)), total)
+            total = e.add(e.mul(self._registers.at_entry(register), i64(times)), total)
         return total
 
     def _check(self, address: ir.Value, group: _Group, fail: ir.Block) -> None:
@@ -110,6 +106,6 @@ class Together:
         guest = e.sub(address, offset)
         e.store(guest, group.page)
         e.store(e.sub(host, guest), group.distance)
-        e.store(_c(PAGE - size + 1), group.limit)
+        e.store(i64(PAGE - size + 1), group.limit)
         e.branch(good)
         e.position_at_end(good)

@@ -51,7 +51,6 @@ class Message:
     rights: tuple[OpenFile, ...] = ()
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.owner = copies.of(self.owner)
         self.rights = tuple(copies.of(file) for file in self.rights)
 

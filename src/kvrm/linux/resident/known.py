@@ -162,6 +162,8 @@ class KnownFiles:
     def look_again(self) -> None:
         """Before lanes begin again: the host's files may have changed."""
         self._images.clear()
+        if not self._answers:
+            return
         answers = self._look(self._answers, MOST)
         if answers != self._answers:
             self._answers, self._contents = {}, []
