@@ -9,8 +9,8 @@ from typing import Final
 from kvrm.arguments import integer, shown
 from kvrm.errors import UsageError
 from kvrm.memory.faults import AccessKind, BeyondFile, GuestFault, untagged
-from kvrm.memory.page_table import ENTRIES, VA_BITS, PageTable
-from kvrm.memory.pages import PAGE, PAGE_SHIFT, Image
+from kvrm.memory.page_table import ENTRIES, VA_END, PageTable
+from kvrm.memory.pages import PAGE, PAGE_SHIFT, Image, page_up
 from kvrm.memory.physical import PhysicalPages
 from kvrm.memory.regions import (
     Mark,
@@ -24,7 +24,6 @@ from kvrm.memory.snapshots import Snapshot
 
 OFFSET: Final = PAGE - 1
 UNTAGGED: Final = (1 << 56) - 1
-_VA_END: Final = 1 << VA_BITS
 _LOWEST: Final = 1 << 16
 
 
@@ -180,12 +179,12 @@ class AddressSpace:
         )
         return min(size, max(backed, private, 0))
 
-    def find_free(self, length: int, hint: int = 0, low: int = _LOWEST, high: int = _VA_END) -> int | None:
+    def find_free(self, length: int, hint: int = 0, low: int = _LOWEST, high: int = VA_END) -> int | None:
         """Where `length` bytes could be mapped within low <= address < high, or None.
 
         At `hint` if that is not 0, is page aligned and is free; else as high as possible.
         """
-        length = (length + OFFSET) & -PAGE
+        length = page_up(length)
         fits = hint and not hint & OFFSET and low <= hint <= high - length
         if fits and not self._regions.between(hint, hint + length):
             return hint
