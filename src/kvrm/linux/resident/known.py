@@ -24,7 +24,6 @@ from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.mapped import Mapped
-from kvrm.linux.page_ranges import page_up
 from kvrm.linux.process import Process
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
@@ -42,7 +41,7 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.machine.lanes_inputs import Words
-from kvrm.memory import Image, Mark, Prot
+from kvrm.memory import Image, Mark, Prot, page_up
 
 MOST = 64 << 20
 """Bytes that all contents together may have."""
@@ -168,6 +167,8 @@ class KnownFiles:
     def look_again(self) -> None:
         """Before lanes begin again: the host's files may have changed."""
         self._images.clear()
+        if not self._answers:
+            return
         answers = self._look(self._answers, MOST)
         if answers != self._answers:
             self._answers, self._contents = {}, []

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from kvrm.linux.resident.layout import LEAVE, SOME_FIXED
-from kvrm.memory import PAGE, VA_BITS
+from kvrm.memory import PAGE, VA_END, page_up
 from kvrm.staging.host import below
 
-VA_END = 1 << VA_BITS
 LARGEST = 1 << 26
 """Bytes of the largest range of addresses that a call changes here."""
 U32 = 0xFFFFFFFF
@@ -89,11 +88,6 @@ class Lane(Protocol):
 def is_user(address: int, size: int) -> int:
     """Whether a range lies within the addresses that can be mapped, and has no tag."""
     return below(address, VA_END) and below(size, VA_END) and address + size <= VA_END
-
-
-def page_up(address: int) -> int:
-    """The address, or that of the next page if it is inside one."""
-    return (address + PAGE - 1) & -PAGE
 
 
 def examine(lane: Lane, start: int, end: int) -> int:
