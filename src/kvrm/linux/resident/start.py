@@ -59,7 +59,7 @@ from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import Words
 from kvrm.memory import Mark, Memory
 
-MOST_AREAS = 36
+MOST_AREAS = 28
 """Areas that a lane has room for."""
 ROOM = 1 << 30
 """A hole of that many bytes is what mappings grow into."""
