@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.loader import MMAP_LOW, MMAP_TOP
-from kvrm.memory import PAGE, VA_BITS, Mark, Prot, Region, untagged
+from kvrm.memory import PAGE, VA_END, Mark, Prot, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-VA_END: Final = 1 << VA_BITS
 _U64: Final = (1 << 64) - 1
 _REGIONS_LIMIT: Final = 65530
-
-
-def page_up(address: int) -> int:
-    """The address, or that of the next page if it is inside one."""
-    return (address + PAGE - 1) & -PAGE
 
 
 def page_range(address: int, length: int, wrapped: Errno = Errno.EINVAL) -> tuple[int, int]:

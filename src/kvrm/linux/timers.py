@@ -185,7 +185,7 @@ class Timers:
 
     def due(self, process: Process) -> int | None:
         """The count of retired instructions at which the next timer expires; None if no timer is armed."""
-        return min((timer.due(process) for timer in self._armed), default=None)
+        return min(timer.due(process) for timer in self._armed) if self._armed else None
 
     def next_time(self) -> int | None:
         """When the next timer expires if time passes without instructions, on the monotonic clock."""

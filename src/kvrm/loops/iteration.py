@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kvrm.isa.a64 import decode
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.isa.features import CORTEX_A76, allocates
+from kvrm.lane.stops import Reason
 from kvrm.lane.words import SP
 from kvrm.loops.sums import Sums, Value
 from kvrm.values import Bits, Lift, bits
@@ -141,7 +142,7 @@ class Symbolic(Context):
             raise Unsuitable("a branch elsewhere")
         self._branch, self.iteration.condition = True, _plain(condition)
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         raise Unsuitable("an exception")
 
 

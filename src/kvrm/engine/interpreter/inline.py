@@ -75,7 +75,7 @@ class InlineInterpreter(Interpreter):
 
     def _enter(self, budget: int) -> None:
         s = self._state
-        self._refresh()
+        self.ready()
         s.set(layout.HORIZON, self.retired)
         s.set(layout.REMAINING, 0)
         total, began = 0, perf_counter()

@@ -14,7 +14,7 @@ from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.handler_target import HandlerTarget, operand_width
 from kvrm.engine.interpreter.slots import OPERANDS, SLOT, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.isa.definition import Definition
 from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
@@ -53,7 +53,7 @@ class HandlerStage(Context):
         self._operands: dict[int, ir.Value] = {}
         self._stored: list[tuple[StaticNode, int]] = []
         self._next: tuple[Bits, Bits | None] | None = None
-        self._event: tuple[Event, Bits] | None = None
+        self._event: tuple[Reason, Bits] | None = None
         self._fpcr = False
         self._base: Bits | None = None
         self.touches_memory = False
@@ -129,12 +129,11 @@ class HandlerStage(Context):
         following = f.e.at(f.ip, SLOT)
         if self._event is not None:
             event, value = self._event
-            if event is Event.SVC:
+            if event is Reason.SVC:
                 self._target.call(self)
-            retires = event in (Event.SVC, Event.CODE_WRITE)
-            left = f.e.sub(f.budget, i64(int(retires)))
-            pc = self.value(self.pc + 4 * retires)
-            f.leave(Reason[event.name], None, left, ADDRESS=self.value(value), PC=pc)
+            left = f.e.sub(f.budget, i64(int(event.retires)))
+            pc = self.value(self.pc + 4 * event.retires)
+            f.leave(event, None, left, ADDRESS=self.value(value), PC=pc)
         elif self._next is None:
             f.advance(following)
         else:
@@ -310,6 +309,6 @@ class HandlerStage(Context):
         """Noted; the handler ends with it."""
         self._next = (target, condition)
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """Noted; the handler ends with it."""
         self._event = (event, value if isinstance(value, Bits) else bits(64, value))

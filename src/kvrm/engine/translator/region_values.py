@@ -14,8 +14,9 @@ from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.page_sites import Accesses
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.shapes import shaped
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.lane import words as layout
+from kvrm.lane.stops import Reason
 from kvrm.staging.emitter import I64, constant, i64, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
 
@@ -141,6 +142,6 @@ class RegionValues(Context):
         """Noted; the block ends with it."""
         self.next = (target, condition)
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """Blocks end before instructions that have one."""
         raise StagingError(f"{event.name} inside a region")

@@ -14,13 +14,11 @@ from kvrm.linux.files.virtual import VirtualFile
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import Mapped, show_file
 from kvrm.linux.page_ranges import (
-    VA_END,
     find_room,
     has_data_room,
     is_data,
     may_lock,
     page_range,
-    page_up,
     parts,
     readable,
     require_few,
@@ -29,7 +27,7 @@ from kvrm.linux.page_ranges import (
     require_room,
     size_of,
 )
-from kvrm.memory import PAGE, Image, Mark, Prot, Region, untagged
+from kvrm.memory import PAGE, VA_END, Image, Mark, Prot, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process

@@ -10,15 +10,13 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import widen
 from kvrm.linux.page_ranges import (
-    VA_END,
     find_room,
-    page_up,
     parts,
     require_few,
     require_lockable,
     require_room,
 )
-from kvrm.memory import PAGE, Mark, Region, untagged
+from kvrm.memory import PAGE, VA_END, Mark, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process

@@ -9,9 +9,9 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.ipc import READ, WRITE, Permissions
 from kvrm.linux.layout import BILLION
-from kvrm.linux.page_ranges import find_room, page_up, parts, require_few, require_room
+from kvrm.linux.page_ranges import find_room, parts, require_few, require_room
 from kvrm.linux.sysv import Segment
-from kvrm.memory import PAGE, VA_BITS, Mark, Prot, Region, untagged
+from kvrm.memory import PAGE, VA_END, Mark, Prot, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -146,7 +146,7 @@ def _shown(process: Process, segment: Segment, start: int, end: int) -> list[Reg
 def _place(process: Process, address: int, size: int, replaces: bool) -> int:
     if not address:
         return find_room(process, size)
-    if address + size > 1 << VA_BITS or (not replaces and parts(process, address, address + size)):
+    if address + size > VA_END or (not replaces and parts(process, address, address + size)):
         raise Failure(Errno.EINVAL)
     return address
 
