@@ -82,18 +82,20 @@ def has_data_room(process: Process, more: int) -> bool:
     return size_of(r for r in process.memory.regions() if is_data(r.prot, r.marks)) + more <= limit
 
 
-def has_room(process: Process, more: int, prot: int, marks: Mark) -> bool:
-    """Whether RLIMIT_AS and RLIMIT_DATA let `more` bytes be mapped with these permissions and marks."""
+def require_room(process: Process, more: int, prot: int, marks: Mark) -> None:
+    """ENOMEM unless RLIMIT_AS and RLIMIT_DATA let `more` bytes be mapped with these permissions and marks."""
     limit = process.limit(abi.RLIMIT_AS)[0]
     if limit != abi.RLIM_INFINITY and size_of(process.memory.regions()) + more > limit:
-        return False
-    return not is_data(prot, marks) or has_data_room(process, more)
-
-
-def require_room(process: Process, more: int, prot: int, marks: Mark) -> None:
-    """ENOMEM unless `has_room`."""
-    if not has_room(process, more, prot, marks):
         raise Failure(Errno.ENOMEM)
+    if is_data(prot, marks) and not has_data_room(process, more):
+        raise Failure(Errno.ENOMEM)
+
+
+def require_growth(process: Process, more: int, prot: int, marks: Mark) -> None:
+    """The same of memory that grows; EAGAIN where it is locked and RLIMIT_MEMLOCK does not let it."""
+    if marks & Mark.LOCKED:
+        require_lockable(process, more)
+    require_room(process, more, prot, marks)
 
 
 def locked_bytes(process: Process) -> int:

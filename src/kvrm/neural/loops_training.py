@@ -12,7 +12,7 @@ import numpy as np
 
 from kvrm.isa.a64 import decode
 from kvrm.neural.adam import Adam, rate_at
-from kvrm.neural.layers import softmax
+from kvrm.neural.layers import Parts, linear_back, softmax
 from kvrm.neural.loops_network import (
     BOTH,
     COUNT,
@@ -22,7 +22,6 @@ from kvrm.neural.loops_network import (
     POINTERS,
     REGISTERS,
     Batch,
-    Parts,
     forward,
     parts_of,
     pointed,
@@ -131,19 +130,11 @@ def _entropy(values: Floats, wanted: Any, slope: Floats) -> float:
     return float(loss)
 
 
-def _linear(p: Parts, name: str, x: Floats, slope: Floats, into: Parts) -> Floats:
-    """Back through a layer: the slope of its input."""
-    flat, inputs = slope.reshape(-1, slope.shape[-1]), x.reshape(-1, x.shape[-1])
-    into[f"{name}.weight"] += flat.T @ inputs
-    into[f"{name}.bias"] += flat.sum(axis=0)
-    return slope @ p[f"{name}.weight"]
-
-
 def _back(p: Parts, batch: Batch, kept: dict[str, Any], slopes: Floats, scores: Floats, into: Parts) -> None:
-    pooled = _linear(p, "heads", kept["pooled"], slopes, into) * (kept["pooled"] > 0)
-    ends = _linear(p, "pooled", kept["ends"], pooled, into)
-    context = _linear(p, "pointers", kept["context"], scores, into) * (kept["context"] > 0)
-    named = _linear(p, "context", kept["named"], context, into)
+    pooled = linear_back(p, "heads", kept["pooled"], slopes, into) * (kept["pooled"] > 0)
+    ends = linear_back(p, "pooled", kept["ends"], pooled, into)
+    context = linear_back(p, "pointers", kept["context"], scores, into) * (kept["context"] > 0)
+    named = linear_back(p, "context", kept["named"], context, into)
     read = np.zeros_like(kept["read"])
     chosen = (kept["registers"][..., None] == np.arange(REGISTERS)) * batch.mask[None, :, :, None]
     for k in range(len(FIELDS)):
@@ -157,9 +148,9 @@ def _back(p: Parts, batch: Batch, kept: dict[str, Any], slopes: Floats, scores: 
     read = read * batch.mask[:, :, None]
     for k in range(len(FIELDS)):
         np.add.at(into["fields"][k], kept["registers"][k].ravel(), read.reshape(-1, read.shape[-1]))
-    middle = _linear(p, "word", kept["middle"], read, into) * (kept["middle"] > 0)
-    wide = _linear(p, "middle", kept["wide"], middle, into) * (kept["wide"] > 0)
-    _linear(p, "bits", kept["bits"], wide, into)
+    middle = linear_back(p, "word", kept["middle"], read, into) * (kept["middle"] > 0)
+    wide = linear_back(p, "middle", kept["wide"], middle, into) * (kept["wide"] > 0)
+    linear_back(p, "bits", kept["bits"], wide, into)
 
 
 def _lstm_back(p: Parts, name: str, kept: dict[str, Any], slope: Floats, into: Parts) -> Any:

@@ -1,8 +1,6 @@
 """Accesses of a block that are checked at once, before any of its instructions has run.
 
-Accesses whose addresses differ by constants from one sum of registers form a group. A group has a site: the
-page that all of it last lay on, the distance from guest to host addresses there, and how far into the page a
-group may begin (0 while nothing is remembered).
+Accesses whose addresses differ by constants from one sum of registers form a group, which has a site.
 """
 
 from __future__ import annotations
@@ -25,11 +23,29 @@ MOST = 8
 """Groups of a block."""
 
 
+class Site:
+    """What is remembered of the page that accesses last lay on, in three slots.
+
+    They are the page's guest address, the distance from guest to host addresses on it, and how far into it
+    an access may begin (0 while nothing is remembered).
+    """
+
+    def __init__(self, registers: Registers, name: str) -> None:
+        self.page, self.distance, self.limit = (
+            registers.slot(f"{part}_{name}", I64, i64(0)) for part in ("page", "distance", "limit")
+        )
+
+    def remember(self, e: Emitter, address: ir.Value, host: ir.Value, offset: ir.Value, size: int) -> None:
+        """From now on it is the page at `host`, `offset` bytes into which `address` is."""
+        guest = e.sub(address, offset)
+        e.store(guest, self.page)
+        e.store(e.sub(host, guest), self.distance)
+        e.store(i64(PAGE - size + 1), self.limit)
+
+
 @dataclass(slots=True)
 class _Group:
-    page: ir.Value
-    distance: ir.Value
-    limit: ir.Value
+    site: Site
     first: int
     end: int
     needs: int = 0
@@ -59,7 +75,7 @@ class Together:
         group.first, group.end = first, end
         group.needs |= PERMISSION[access]
         group.accesses += 1
-        return self._e.inttoptr(self._e.add(where, self._e.load(group.distance, typ=I64)), PTR)
+        return self._e.inttoptr(self._e.add(where, self._e.load(group.site.distance, typ=I64)), PTR)
 
     @property
     def steady(self) -> bool:
@@ -77,11 +93,7 @@ class Together:
         return now is not None and now.terms == ((register, 1),)
 
     def _new(self, at: int) -> _Group:
-        name = f"{self._name}_{len(self._groups)}"
-        page, distance, limit = (
-            self._registers.slot(f"{part}_{name}", I64, i64(0)) for part in ("page", "distance", "limit")
-        )
-        return _Group(page, distance, limit, at, at)
+        return _Group(Site(self._registers, f"{self._name}_{len(self._groups)}"), at, at)
 
     def check(self, fail: ir.Block) -> None:
         """Go on where all groups may be accessed, with `registers` as the block begins; else to `fail`."""
@@ -96,16 +108,13 @@ class Together:
         return total
 
     def _check(self, address: ir.Value, group: _Group, fail: ir.Block) -> None:
-        e = self._e
-        offset = e.sub(address, e.load(group.page, typ=I64))
+        e, site = self._e, group.site
+        offset = e.sub(address, e.load(site.page, typ=I64))
         walk, good = e.append_basic_block("walk"), e.append_basic_block("good")
-        unlikely(e.cbranch(e.icmp_unsigned(">=", offset, e.load(group.limit, typ=I64)), walk, good))
+        unlikely(e.cbranch(e.icmp_unsigned(">=", offset, e.load(site.limit, typ=I64)), walk, good))
         e.position_at_end(walk)
         size = group.end - group.first
         host, offset = allowed_page(e, self._table, address, group.needs, size, fail)
-        guest = e.sub(address, offset)
-        e.store(guest, group.page)
-        e.store(e.sub(host, guest), group.distance)
-        e.store(i64(PAGE - size + 1), group.limit)
+        site.remember(e, address, host, offset, size)
         e.branch(good)
         e.position_at_end(good)

@@ -22,6 +22,7 @@ from kvrm.linux.page_ranges import (
     parts,
     readable,
     require_few,
+    require_growth,
     require_lockable,
     require_pages,
     require_room,
@@ -59,9 +60,7 @@ def _grow_heap(process: Process, start: int, end: int) -> None:
     prot, marks = readable(process, Prot.R | Prot.W), _locked(process, 0)
     if parts(process, start, end + PAGE):
         raise Failure(Errno.ENOMEM)
-    if marks:
-        require_lockable(process, end - start)
-    require_room(process, end - start, prot, marks)
+    require_growth(process, end - start, prot, marks)
     require_few(process)
     process.memory.map(start, end - start, prot, name=HEAP, marks=marks)
 

@@ -13,8 +13,7 @@ from kvrm.linux.page_ranges import (
     find_room,
     parts,
     require_few,
-    require_lockable,
-    require_room,
+    require_growth,
 )
 from kvrm.memory import PAGE, VA_END, Mark, Region, page_up, untagged
 
@@ -58,7 +57,7 @@ def mremap(process: Process, old: int, old_length: int, new_length: int, flags: 
         raise Failure(Errno.EINVAL)
     more = new_size if keeps else new_size - size
     if more:
-        _require_growth(process, region, more)
+        require_growth(process, more, region.prot, region.marks)
     if not fixed and not keeps and not _in_the_way(process, start + size, start + new_size):
         _show_more(process, region, start + size, more, size)
         return start
@@ -85,12 +84,6 @@ def _movable(process: Process, start: int, size: int) -> Region:
     if len(found) != 1 or (found[0].start, found[0].end) != (start, start + size):
         raise Failure(Errno.EFAULT)
     return found[0]
-
-
-def _require_growth(process: Process, region: Region, more: int) -> None:
-    if region.marks & Mark.LOCKED:
-        require_lockable(process, more)
-    require_room(process, more, region.prot, region.marks)
 
 
 def _in_the_way(process: Process, start: int, end: int) -> bool:
