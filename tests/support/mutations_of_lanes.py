@@ -43,7 +43,7 @@ TESTS = (
 GPU = "tests/backend/gpu"
 """Tests there compare lanes of the CPU, too, with what Python's system calls do."""
 MORE = {
-    CALLS: [f"{GPU}/test_linux.py"],
+    CALLS: [f"{GPU}/test_linux.py", "tests/linux/test_syscalls.py"],
     FILES: [f"{GPU}/{name}.py" for name in ("test_files", "test_descriptors", "test_linux")],
     DESCRIPTORS: [f"{GPU}/{name}.py" for name in ("test_files", "test_descriptors")],
     LENT: ["tests/backend/cpu/test_answers.py"],
