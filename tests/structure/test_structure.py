@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import mutations
+import mutations_of_lanes
 from source_tree import SOURCE, circles, foreign_underscores, imported, inherited, modules, protocols
 
 TESTS = SOURCE.parent / "tests"
@@ -163,6 +165,15 @@ def test_which_modules_emit() -> None:
     for text in ("from llvmlite import ir", "import llvmlite.ir as ir", "from llvmlite.ir import Value"):
         assert emits(ast.parse(f"def f():\n    {text}"))
     assert not emits(ast.parse("from llvmlite import binding"))
+
+
+# -- mutations -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", [*mutations.MUTATIONS, *mutations_of_lanes.MUTATIONS])
+def test_mutations_find_what_they_change(m: mutations.Mutation | mutations_of_lanes.Mutation) -> None:
+    """They run rarely: one that has lost its line would be noticed long after the change that took it."""
+    assert m.right in (mutations.PACKAGE / m.file).read_text()
 
 
 # -- length ------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ MUTATIONS = [
     Mutation(CALLS, "after = before & ~mask[0]", "after = before & mask[0]"),
     Mutation(CALLS, "ns % BILLION // 1000)", "ns % BILLION)"),
     Mutation(CALLS, "time[0] * BILLION + time[1]", "time[0] * BILLION"),
-    Mutation(CALLS, "lane.place(LIMITS) + 16 * resource) else 0", "lane.place(LIMITS) + 8 * resource) else 0"),
+    Mutation(CALLS, "lane.place(LIMITS + 2 * resource)) else 0", "lane.place(LIMITS + resource)) else 0"),
     Mutation(FILES, ">> 8 * (4 - size)", ">> 0 * (4 - size)"),
     Mutation(DESCRIPTORS, "    fd = least\n", "    fd = least + 1\n"),
     Mutation(FILES, "        new += lane.word(Word.OFFSET + file)", "        new = lane.word(Word.OFFSET + file)"),
