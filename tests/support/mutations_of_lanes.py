@@ -31,6 +31,10 @@ MAPPINGS, AREAS = "linux/resident/mappings.py", "linux/resident/areas.py"
 ACCESS = "memory/access.py"
 SPACE, LOOP, WORKER = "backend/cpu/space.py", "backend/cpu/loop.py", "backend/cpu/worker.py"
 TESTS = (
+    "tests/linux/test_single_texts.py",
+    "tests/linux/test_syscalls.py",
+    "tests/linux/test_descriptors.py",
+    "tests/linux/test_mappings.py",
     "tests/linux/test_staged_calls.py",
     "tests/linux/test_told.py",
     "tests/backend/cpu",
@@ -43,7 +47,7 @@ TESTS = (
 GPU = "tests/backend/gpu"
 """Tests there compare lanes of the CPU, too, with what Python's system calls do."""
 MORE = {
-    CALLS: [f"{GPU}/test_linux.py", "tests/linux/test_syscalls.py"],
+    CALLS: [f"{GPU}/test_linux.py"],
     FILES: [f"{GPU}/{name}.py" for name in ("test_files", "test_descriptors", "test_linux")],
     DESCRIPTORS: [f"{GPU}/{name}.py" for name in ("test_files", "test_descriptors")],
     LENT: ["tests/backend/cpu/test_answers.py"],
