@@ -65,7 +65,7 @@ def measure(make: Make, engine: str, lanes: int, budget: int, rounds: int) -> di
     built = time.perf_counter() - began
     expected = want.run(budget)
     same = all((results.registers[n][[0, -1]] == expected.registers[n][0]).all() for n in many.keep)
-    on_device = many._device
+    on_device = many.backend.device
     seconds, rates = [], []
     for _ in range(rounds):
         on_device.begin(many._job)
@@ -80,12 +80,12 @@ def measure(make: Make, engine: str, lanes: int, budget: int, rounds: int) -> di
         "rate": statistics.median(rates),
         "spread": (min(rates), max(rates)),
         "first_run": built,
-        "registers": many._code.kernels["run"].registers,
+        "registers": many.backend.code.kernels["run"].registers,
         "stops": {stop.value: n for stop, n in results.stops.items()},
         "same_as_cpu": bool(same),
         "left_device": many.left_device,
         "policies": {question: policy.report for question, policy in machine.policies.items()},
-        "prefetching": many._code.sites,
+        "prefetching": many.backend.code.sites,
         "ready_pages": len(on_device.ready),
     }
 

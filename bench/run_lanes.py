@@ -193,10 +193,9 @@ def measured(name: str, program: Path, options: argparse.Namespace) -> dict[str,
             makers[QEMU] = partial(with_qemu, [options.qemu, str(program)], files, options.threads)
         peers, passes, retired = {}, {}, 0
         for peer, make in makers.items():
-            peers[peer], passes[peer], warm = sized(make, options.seconds, MOST_LANES // len(texts))
+            most = 0 if peer == QEMU else options.warm_up
+            peers[peer], passes[peer], warm = sized(make, options.seconds, MOST_LANES // len(texts), most)
             checked.check(peer, warm.outputs)
-            if peer != QEMU:
-                warm_up(peers[peer], options.warm_up)
             retired = warm.retired // passes[peer] or retired
         samples = {peer: Samples() for peer in peers}
         translation = dict.fromkeys(peers, 0.0)
@@ -232,17 +231,22 @@ def measured(name: str, program: Path, options: argparse.Namespace) -> dict[str,
     }
 
 
-def sized(make: Callable[[int], Peer], seconds: float, most: int) -> tuple[Peer, int, Run]:
+def sized(make: Callable[[int], Peer], seconds: float, most: int, warming: float) -> tuple[Peer, int, Run]:
     """A peer whose samples take that many seconds, if `most` passes are enough; its passes; a run of it.
 
-    The peer is warm: KVRM has compiled what it needs, the files are in the host's memory.
+    The peer is warm, after at most `warming` seconds: KVRM has compiled what it needs, the files are in the
+    host's memory. A cold one would take fewer passes for that many seconds, and its samples would then be so
+    short that what a run costs once is most of them.
     """
     run = make(1)
     run()
+    warm_up(run, warming)
     sample = run()
     passes = max(min(round(seconds / sample.wall), most), 1)
     if passes > 1:
         run = make(passes)
+        run()
+        warm_up(run, warming)
         sample = run()
     return run, passes, sample
 

@@ -34,7 +34,7 @@ LAUNCHES = 50
 
 def stays(lanes: Any) -> tuple[int, int]:
     """Instructions that some lanes run, and how often they pass to another region, or to none."""
-    blocks = ((k, b) for k, region in enumerate(lanes._code.regions) for b in region.blocks.values())
+    blocks = ((k, b) for k, region in enumerate(lanes.backend.code.regions) for b in region.blocks.values())
     where = {pc: k for k, block in blocks for pc in range(block.start, block.end, 4)}
     kind = replace(lanes._machine.engine_kind.unwatched(), name="interpreter")
     worker = Worker(lanes._machine.lane, kind, lanes._job)
@@ -66,8 +66,8 @@ def whole(lanes: Any) -> float:
 
 def pieces(lanes: Any, grant: int) -> float:
     """Seconds for each launch, where each runs that many instructions."""
-    lanes._device.begin(lanes._job)
-    return sum(lanes._device.run(grant)[0] for _ in range(LAUNCHES)) / LAUNCHES
+    lanes.backend.device.begin(lanes._job)
+    return sum(lanes.backend.device.run(grant)[0] for _ in range(LAUNCHES)) / LAUNCHES
 
 
 def sorting(count: int) -> float:

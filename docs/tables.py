@@ -147,6 +147,27 @@ def campaign() -> Iterator[str]:
     yield from result.source
 
 
+def lanes() -> Iterator[str]:
+    """Ordinary programs in lanes of all cores and of one, beside QEMU."""
+    result = newest("lanes", threads=16)
+    threads, one, qemu = f"{result['threads']} threads", "1 thread", "qemu"
+    rows = {name: found["peers"] for name, found in result["programs"].items()}
+    yield from table(
+        ["runs a second", "KVRM", "QEMU", "over QEMU", "M instructions a CPU second", "of one thread"],
+        [
+            [
+                name,
+                number(peers[threads]["runs_per_second"]),
+                number(peers[qemu]["runs_per_second"]),
+                f"{peers[threads]['over'][qemu]:.1f}",
+                *(number(peers[way]["instructions_per_cpu_second"] / M) for way in (threads, one)),
+            ]
+            for name, peers in rows.items()
+        ],
+    )
+    yield from result.source
+
+
 def gpu() -> Iterator[str]:
     """Programs on a GPU with regions and interpreted."""
     result = newest("gpu")
@@ -341,6 +362,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "real": real,
     "start": start,
     "campaign": campaign,
+    "lanes": lanes,
     "gpu": gpu,
     "gpu-campaign": gpu_campaign,
     "functions": functions,

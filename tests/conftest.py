@@ -76,14 +76,14 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def away(monkeypatch: pytest.MonkeyPatch) -> Away:
     """Filled while lanes run on the device."""
     found: Away = []
-    take = runner.CudaLanes._take_away
+    take = runner.GpuBackend._take_away
 
     def spy(self: Any, job: Job, left: Leaver, spent: int) -> None:
         take(self, job, left, spent)
         number = struct.unpack_from("<Q", job.kept[left.lane].state[0], 64)[0]
         found.append((left.lane, TABLE[number].name if number in TABLE else str(number)))
 
-    monkeypatch.setattr(runner.CudaLanes, "_take_away", spy)
+    monkeypatch.setattr(runner.GpuBackend, "_take_away", spy)
     return found
 
 

@@ -9,7 +9,6 @@ import pytest
 from kvrm.backend.cpu.table import NOT_AN_END
 from kvrm.backend.cpu.worker import ENDS as CPU_ENDS
 from kvrm.backend.gpu.runner import ENDS as GPU_ENDS
-from kvrm.isa.context import Event
 from kvrm.lane.stops import STOPS, Reason, Stop
 from kvrm.linux import Exited, Killed, Stopped
 
@@ -22,10 +21,6 @@ def test_a_byte_has_room_for_every_reason_and_stop() -> None:
 @pytest.mark.parametrize("reason", Reason)
 def test_a_reason_is_its_number(reason: Reason) -> None:
     assert Reason(int(reason)) is reason is pickle.loads(pickle.dumps(reason))
-
-
-def test_every_event_of_an_instruction_is_a_reason() -> None:
-    assert [Reason[event.name].stop for event in Event] == [Stop.SYSCALL, Stop.BRK, Stop.UNDEFINED, None]
 
 
 def test_what_targets_end_lanes_by_has_a_stop() -> None:

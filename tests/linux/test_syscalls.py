@@ -72,6 +72,11 @@ class TestSignals:
         assert guest.call("rt_sigaction", 10, struct.pack("<4Q", 0x401000, 4, 5, 6), 0, 8) == 0
         assert guest.call("rt_sigaction", 10, 0, BUFFER, 8) == 0
         assert guest.unpack("<4Q") == (0x401000, 4, 5, 6)
+        every = (1 << 64) - 1
+        assert guest.call("rt_sigaction", 12, struct.pack("<4Q", 1, every, 5, every), 0, 8) == 0
+        assert guest.call("rt_sigaction", 12, 0, BUFFER, 8) == 0
+        # no flags that there are not, and SIGKILL and SIGSTOP cannot be blocked
+        assert guest.unpack("<4Q") == (1, 0xDC000807, 5, every & ~(1 << 8 | 1 << 18))
         stop = guest.attempt("kill", 0, 10)
         assert stop == Stopped("signal handlers are not supported yet: SIGUSR1 is to call 0x401000")
         assert guest.call("rt_sigaction", 9, struct.pack("<4Q", 0, 0, 0, 0), 0, 8) == -E.EINVAL

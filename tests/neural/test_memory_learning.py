@@ -169,7 +169,7 @@ def test_rewards_say_which_config_is_right() -> None:
 
 
 def test_rows_of_a_trace() -> None:
-    rows = evaluation.rows_of("streams", streams(), {evaluation.NETWORK: network.random_policy(1)})
+    rows = [*evaluation.rows_of("streams", streams(), {evaluation.NETWORK: network.random_policy(1)})]
     by = {row.policy: row for row in rows}
     assert evaluation.kind_of(rows) == "regular"
     assert by["stride"].after.coverage > 0.6 and by["none"].gain == 0

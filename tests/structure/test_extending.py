@@ -8,6 +8,7 @@ import re
 import struct
 import subprocess
 import sys
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,9 @@ import pytest
 import device_on_host
 import kvrm
 from kvrm.backend import protocols
+from kvrm.backend.cpu.workers import CpuBackend
 from kvrm.backend.gpu import driver, warp
+from kvrm.backend.gpu.runner import GpuBackend
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.library import library
 from kvrm.engine.interpreter.stage import HandlerStage
@@ -28,7 +31,10 @@ from kvrm.isa.a64 import decode
 from kvrm.isa.execution import execution_of
 from kvrm.linux.files.devices import DEVICES, Character
 from kvrm.linux.syscall_table import TABLE
+from kvrm.machine.engines import TARGETS
+from kvrm.machine.lanes_job import Job
 from kvrm.machine.policies import POLICIES
+from kvrm.machine.runner import Plan
 from kvrm.observe.observer import Accesses
 from kvrm.staging.emitter import Module
 from lane_tools import DATA
@@ -41,7 +47,7 @@ PAGE = Path(__file__).parents[2] / "docs/design/extending.md"
 
 def test_each_row_of_the_page_is_tried() -> None:
     rows = re.findall(r"^\| an? ([^|]*) \|", PAGE.read_text(), re.M)
-    assert rows == ["instruction", "system call", "device", "observer", "policy", "GPU driver"]
+    assert rows == ["instruction", "system call", "device", "observer", "policy", "backend", "GPU driver"]
     for row in rows:
         assert any(name.startswith(f"test_{row.replace(' ', '_').lower()}") for name in globals()), row
 
@@ -204,6 +210,25 @@ def test_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert m.run().retired == plain.run().retired and m.policies["dispatch"].words > 0
 
 
+class CountingBackend(CpuBackend):
+    """Runs lanes on the CPU, and notes how many instructions they may run."""
+
+    def run(self, job: Job, plan: Plan, breakpoints: Set[int], threads: int) -> None:
+        self.budget = plan.budget
+        super().run(job, plan, breakpoints, threads)
+
+
+def test_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("backend_of_its_own")
+    module.Mine = CountingBackend  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(TARGETS, "mine", "backend_of_its_own:Mine")
+    lanes, plain = machine(target="mine").fork(3), machine().fork(3)
+    results = lanes.run(50)
+    assert results.retired.tolist() == plain.run(50).retired.tolist()
+    assert isinstance(lanes.backend, CountingBackend) and lanes.backend.budget == 50
+
+
 def parameters(function: Any) -> list[tuple[str, Any]]:
     """Names and defaults of a method's parameters."""
     return [(p.name, p.default) for p in inspect.signature(function).parameters.values()]
@@ -212,6 +237,7 @@ def parameters(function: Any) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize(
     ("protocol", "implementations"),
     [
+        (protocols.Backend, (CpuBackend, GpuBackend)),
         (protocols.Driver, (driver.Device, device_on_host.HostDevice)),
         (protocols.Module, (driver.Module, device_on_host.HostModule)),
         (protocols.Kernel, (driver.Kernel, device_on_host.HostKernel)),
@@ -219,7 +245,7 @@ def parameters(function: Any) -> list[tuple[str, Any]]:
         (warp.Warp, (warp.NvidiaWarp, device_on_host.WarpOfOne)),
     ],
 )
-def test_gpu_drivers_have_what_is_declared(protocol: type, implementations: tuple[type, ...]) -> None:
+def test_implementations_have_what_is_declared(protocol: type, implementations: tuple[type, ...]) -> None:
     declared = {name: value for name, value in vars(protocol).items() if inspect.isfunction(value)}
     methods = {name: value for name, value in declared.items() if not name.startswith("_")}
     assert methods

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from source_tree import SOURCE, circles, foreign_underscores, imported, modules
+import mutations
+import mutations_of_lanes
+from source_tree import SOURCE, circles, foreign_underscores, imported, inherited, modules, protocols
 
 TESTS = SOURCE.parent / "tests"
 LONGEST = 400
@@ -86,6 +88,43 @@ def test_circles_are_found() -> None:
     assert imported(trees["p.a"], set(trees), typing=True) == {"p.b"}
 
 
+# -- walls ---------------------------------------------------------------------------------------------------
+
+ROOMS = tuple(
+    f"kvrm.{name}." for name in ("backend.cpu", "backend.gpu", "engine", "lane", "linux", "machine", "memory")
+)
+"""Packages whose classes have those of another one, and do not derive from them, except from protocols."""
+
+
+def walled(name: str, bases: set[str]) -> set[str]:
+    """Those of the classes that a module in one room may not derive from, for they are in another one."""
+
+    def room(dotted: str) -> str:
+        return next((room for room in ROOMS if f"{dotted}.".startswith(room)), "")
+
+    there = {base for base in bases if room(name) and room(base) not in ("", room(name))}
+    return {base for base in there if base.rpartition(".")[2] not in protocols()}
+
+
+def test_no_class_derives_from_one_across_a_wall() -> None:
+    """It would share names that are private there, so that neither side could change without the other."""
+    assert not {name: found for name, tree in modules().items() if (found := walled(name, inherited(tree)))}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("kvrm.backend.gpu.a", "from kvrm.machine.lanes import Lanes\nclass A(Lanes[int]): ...", True),
+        ("kvrm.machine.a", "from kvrm.memory import memory as m\nclass A:\n    class B(m.Memory): ...", True),
+        ("kvrm.backend.gpu.a", "from kvrm.memory.space import Space\nclass A(Space): ...", False),
+        ("kvrm.machine.a", "from kvrm.machine.runner import Runner\nclass A(Runner): ...", False),
+        ("kvrm.engine.a", "from kvrm.isa.context import Context\nclass A(Context): ...", False),
+    ],
+)
+def test_what_counts_as_across_a_wall(name: str, text: str, found: bool) -> None:
+    assert bool(walled(name, inherited(ast.parse(text)))) is found
+
+
 EMITTERS = (
     "kvrm.staging",
     "kvrm.engine.interpreter",
@@ -128,11 +167,19 @@ def test_which_modules_emit() -> None:
     assert not emits(ast.parse("from llvmlite import binding"))
 
 
+# -- mutations -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", [*mutations.MUTATIONS, *mutations_of_lanes.MUTATIONS])
+def test_mutations_find_what_they_change(m: mutations.Mutation | mutations_of_lanes.Mutation) -> None:
+    """They run rarely: one that has lost its line would be noticed long after the change that took it."""
+    assert m.right in (mutations.PACKAGE / m.file).read_text()
+
+
 # -- length ------------------------------------------------------------------------------------------------
 
 STILL_LONG = {
     "src/kvrm/values/bits.py",
-    "src/kvrm/values/softfloat.py",
 }
 """Files that are longer: take out what has been split; nothing is added."""
 

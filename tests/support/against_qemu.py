@@ -11,8 +11,8 @@ import random
 import pytest
 
 from kvrm.isa.a64 import Definition, decode
-from kvrm.isa.context import Event
 from kvrm.isa.probe import effects_of
+from kvrm.lane.stops import Reason
 from oracle import operands
 from oracle.case import Kind, Outcome, differences
 from oracle.qemu import QemuOracle
@@ -43,7 +43,7 @@ def is_float(d: Definition) -> bool:
 def excluded(d: Definition) -> str | None:
     """Why a definition cannot be compared, if so."""
     word = d.diagram.cube.value
-    if (decoded := decode(word)) and effects_of(decoded).event in (Event.SVC, Event.BRK):
+    if (decoded := decode(word)) and effects_of(decoded).event in (Reason.SVC, Reason.BRK):
         return "leaves for the host"
     return PINNED.get(d.key)
 

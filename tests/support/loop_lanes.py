@@ -74,7 +74,7 @@ class Lanes:
     def install(self, least: int | None = 1) -> int:
         """Have the device skip all loops that it can; how many."""
         self.lanes.run(1)
-        sites = self.lanes._sites
+        sites = self.lanes.backend._sites
         sites._least = least
         done = [sites.install(at, body) for at, body in zip(self.places, self.bodies, strict=True)]
         self.lanes.reset()
@@ -82,7 +82,7 @@ class Lanes:
 
     def counts(self) -> tuple[int, int, int]:
         """Entries of loops, those at which iterations were skipped, and iterations."""
-        rows = self.lanes._code.skipped.words()
+        rows = self.lanes.backend.code.skipped.words()
         entries, skips, iterations = (
             int(rows[:, at // 8].sum()) for at in (plan.ENTRIES, plan.SKIPS, plan.ITERATIONS)
         )

@@ -86,7 +86,7 @@ MUTATIONS = [
     Mutation("order of read and write", BRANCH, "    target = m.x[Rn, 64]\n    m.x[30, 64] = m.pc + 4\n", "    m.x[30, 64] = m.pc + 4\n    target = m.x[Rn, 64]\n", "blr"),
     Mutation("sign of a load", LOAD, "m.mem[address, size].sext(width)", "m.mem[address, size].zext(width)", "ldrsb_x_unsigned"),
     Mutation("scale", LOAD, "imm12.zext(64).lsl(transfer.scale)", "imm12.zext(64)", "ldr_x_unsigned"),
-    Mutation("offset sign", LOAD, "m.xsp[Rn, 64] + imm9.sext(64), Rt)", "m.xsp[Rn, 64] + imm9.zext(64), Rt)", "ldur_x_unscaled"),
+    Mutation("offset sign", LOAD, "transfer.base(m, Rn) + imm9.sext(64), Rt)", "transfer.base(m, Rn) + imm9.zext(64), Rt)", "ldur_x_unscaled"),
     Mutation("no writeback", LOAD, "    transfer.access(m, address, Rt)\n    m.xsp[Rn, 64] = address + imm9.sext(64)\n", "    transfer.access(m, address, Rt)\n", "str_x_post"),
     Mutation("index extension", LOAD, "word.sext(64) if option == 0b110", "word.zext(64) if option == 0b110", "ldr_w_register"),
     Mutation("pair order", PAIR, "concat(m.v[Rt2, size], m.v[Rt, size])", "concat(m.v[Rt, size], m.v[Rt2, size])", "stp_d_offset"),

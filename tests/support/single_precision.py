@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvrm.values.softfloat import Rounding
+from kvrm.values.softfloat_core import Rounding
 
 ZERO, SUBNORMAL, NORMAL, ONE, TWO, MAX, INF, QNAN, SNAN, DEFAULT = (
     0x0000_0000, 0x0000_0001, 0x0080_0000, 0x3F80_0000, 0x4000_0000,

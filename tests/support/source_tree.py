@@ -104,6 +104,26 @@ def foreign_underscores(tree: ast.Module) -> set[str]:
     return used
 
 
+def inherited(tree: ast.Module) -> set[str]:
+    """The classes of other modules that a module's classes derive from, by their dotted names."""
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    origins = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}" for node in froms for alias in node.names
+    }
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    bases = (ast.unparse(base).split("[")[0].partition(".") for node in classes for base in node.bases)
+    return {origins[first] + dot + rest for first, dot, rest in bases if first in origins}
+
+
+@cache
+def protocols() -> set[str]:
+    """The names of all protocols."""
+    classes = (
+        node for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    return {node.name for node in classes if "Protocol" in map(ast.unparse, node.bases)}
+
+
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 

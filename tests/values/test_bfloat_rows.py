@@ -10,7 +10,7 @@ import pytest
 
 from kvrm.values import Bits, bits
 from kvrm.values.bfloat import bfadd, bfcvt, bfmul
-from kvrm.values.softfloat import Rounding
+from kvrm.values.softfloat_core import Rounding
 from native_function import Native
 from oracle.operands import chosen_float
 

@@ -19,7 +19,7 @@ from kvrm.engine.nodes import RunNode
 from kvrm.staging import native
 from kvrm.staging.emitter import PTR, Emitter, constant, integer
 from kvrm.values import Bits, Node, Primitive, concat, fp, fp_convert, fp_estimate
-from kvrm.values.softfloat import FORMATS, Rounding
+from kvrm.values.softfloat_core import FORMATS, Rounding
 from oracle.operands import FRACTION_BITS, chosen_float, chosen_integer
 
 TRIES = 400

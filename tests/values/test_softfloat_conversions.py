@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvrm.values.softfloat import (
-    AHP,
-    DN,
-    FZ,
-    FZ16,
-    IDC,
-    IOC,
-    IXC,
-    OFC,
-    UFC,
-    Flags,
-    Rounding,
+from kvrm.values.softfloat_convert import (
     fcvt,
     fcvt_to_fixed,
     fcvtxn,
@@ -24,6 +13,7 @@ from kvrm.values.softfloat import (
     frint,
     frint_bounded,
 )
+from kvrm.values.softfloat_core import AHP, DN, FZ, FZ16, IDC, IOC, IXC, OFC, UFC, Flags, Rounding
 from single_precision import INF, MAX, NEG, ONE, QNAN, SNAN, SUBNORMAL, UP, ZERO
 
 

@@ -12,34 +12,10 @@ from fractions import Fraction
 
 import pytest
 
-from kvrm.values.softfloat import (
-    FORMATS,
-    IOC,
-    IXC,
-    OFC,
-    UFC,
-    Flags,
-    Rounding,
-    fadd,
-    fcmp,
-    fcmpge,
-    fcvt,
-    fcvt_to_fixed,
-    fcvtxn,
-    fdiv,
-    fixed_to_fp,
-    fmul,
-    fmuladd,
-    frecpe,
-    frecps,
-    frint,
-    frsqrte,
-    frsqrts,
-    fsqrt,
-    fsub,
-    urecpe,
-    ursqrte,
-)
+from kvrm.values.softfloat import fadd, fcmp, fcmpge, fdiv, fmul, fmuladd, frecps, frsqrts, fsqrt, fsub
+from kvrm.values.softfloat_convert import fcvt, fcvt_to_fixed, fcvtxn, fixed_to_fp, frint
+from kvrm.values.softfloat_core import FORMATS, IOC, IXC, OFC, UFC, Flags, Rounding
+from kvrm.values.softfloat_estimate import frecpe, frsqrte, urecpe, ursqrte
 
 Operation = Callable[..., int]
 WIDTHS = (16, 32, 64)

@@ -1,12 +1,61 @@
-"""What the GPU code needs of a driver: `kvrm.backend.gpu.driver` has CUDA's, the tests one on the host."""
+"""What lanes need of a backend, and the GPU's backend of a driver.
+
+`kvrm.backend.cpu.workers` and `kvrm.backend.gpu.runner` have the two backends, `kvrm.backend.gpu.driver` has
+CUDA's driver, and the tests have one on the host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from kvrm.backend.gpu.arrays import OnDevice
     from kvrm.backend.gpu.warp import Warp
+    from kvrm.machine.lanes_job import Job
+    from kvrm.machine.runner import Plan
+
+
+class Backend(Protocol):
+    """Runs lanes, one job after another. It is made with the lane that they begin as, and an `EngineKind`.
+
+    `takes_device_arrays`: inputs may be in a GPU's memory. `empty(shape, dtype)` makes room for results, with
+    anything in it; None: numpy's zeros do. Of the last run, `device_seconds` is the time that kernels took,
+    and `left_device` how many lanes of a GPU's the CPU went on with.
+    """
+
+    takes_device_arrays: bool
+    empty: Callable[[tuple[int, ...], Any], Any] | None
+    device_seconds: float
+    left_device: int
+
+    @property
+    def retired(self) -> int:
+        """Instructions of all lanes since the backend was made; any thread may ask."""
+
+    @property
+    def ended(self) -> int:
+        """Lanes that have ended in the run that goes on, before outputs say how; any thread may ask."""
+
+    @property
+    def device_bytes(self) -> int:
+        """Device memory that the lanes have."""
+
+    @property
+    def on_device(self) -> OnDevice:
+        """Registers and memory of the lanes, where they are. Raises UsageError."""
+
+    def copied(self, array: Any) -> Any:
+        """A copy of what lanes are to begin with."""
+
+    def on_host(self, job: Job) -> Job:
+        """The job with all that lanes begin with in the host's memory."""
+
+    def run(self, job: Job, plan: Plan, breakpoints: Set[int], threads: int) -> None:
+        """Run all lanes that have not ended, until `job.cancel`, and fill the job's outputs.
+
+        Lanes in `job.again` were at a breakpoint that is no more. `threads` share what the CPU does.
+        """
 
 
 class Buffer(Protocol):

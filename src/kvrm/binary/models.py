@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from kvrm.binary.arena import Arena
+from kvrm.values.primitives import signed
 
 ELEMENT_KEY = 4
 """Bytes at the start of an element that the comparison function of sorts and searches looks at."""
@@ -35,11 +36,6 @@ class Returns(Enum):
 
 def _byte(c: int) -> int:
     return c & 0xFF
-
-
-def _signed(value: int, bits: int) -> int:
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> bits - 1 else value
 
 
 def memmove(a: Arena, to: int, source: int, n: int) -> int:
@@ -205,7 +201,7 @@ def _key(element: bytes) -> int:
 
 def absolute(bits: int, _: Arena, value: int) -> int:
     """abs of 32 bits, labs of 64."""
-    return abs(_signed(value, bits))
+    return abs(signed(bits, value & (1 << bits) - 1))
 
 
 _WORDS: dict[str, Model] = {

@@ -148,7 +148,6 @@ Propose = Callable[[Array, int, int, int, int, int, Array], int]
 
 
 def nothing(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:
-    """No prefetching."""
     return 0
 
 

@@ -75,5 +75,4 @@ class Hindsight(PolicySession):
         self.words = trace.words
 
     def choose(self, sites: Array, questions: Questions) -> npt.NDArray[np.integer]:
-        """By what is known."""
         return self._best[sites]

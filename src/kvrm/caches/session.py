@@ -166,5 +166,4 @@ class PolicySession(Session):
         self.answers += chosen.tolist()
 
     def choose(self, sites: Array, questions: Questions) -> npt.NDArray[np.integer]:
-        """The policy's answers about these sites."""
         return self.policy(questions)

@@ -76,8 +76,6 @@ F_KIND, F_STEP, F_DISTANCE, F_DEGREE, F_LAST, F_DELTA, F_LINE, F_BERTI = range(8
 F_WIDTH = F_BERTI + E_WIDTH
 F_SITES = 2 * TEMPORAL_ENTRIES
 """The engine's array: rows of key and next line, then for each site its config and what it last did."""
-SITE_BITS = 3 + 48 + 5 + 1 + 3 * 48
-"""Of a site in hardware; BERTI_BITS more for one with deltas."""
 
 
 def engine(table: Array, site: int, address: int, miss: int, now: int, index: int, out: Array) -> int:

@@ -93,12 +93,10 @@ class Sites:
 
     @property
     def words(self) -> npt.NDArray[np.uint32]:
-        """Each site's instruction word."""
         return np.array(self._words, np.uint32)
 
     @property
     def pcs(self) -> npt.NDArray[np.uint64]:
-        """Each site's address."""
         return np.array(list(self._numbers), np.uint64)
 
     def numbers(self, pcs: npt.NDArray[np.uint64]) -> Array:
@@ -126,11 +124,9 @@ class Recording:
         self.accesses = 0
 
     def attach(self, peek: Peek) -> None:
-        """The machine says how its code is read."""
         self._sites = Sites(peek)
 
     def feed(self, a: Accesses) -> None:
-        """Some more accesses."""
         self.accesses += len(a.pc)
         if a.retired[-1] >= self._skip:
             assert self._sites is not None

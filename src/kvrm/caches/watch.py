@@ -38,7 +38,6 @@ class Watch:
         self.session, self._sites = self._make(), Sites(peek)
 
     def feed(self, a: Accesses) -> None:
-        """The guest made these accesses."""
         assert self._sites is not None
         site = self._sites.numbers(a.pc)
         if isinstance(self.session, PolicySession):

@@ -13,6 +13,7 @@ from rich.table import Table as Printed
 import kvrm
 from kvrm.cli import charts
 from kvrm.cli.charts import Chart
+from kvrm.cli.columns import columns
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.loops import table
@@ -133,15 +134,8 @@ def _charts_of_programs(runs: Mapping[str, Sequence[Run]]) -> Iterator[Chart]:
     yield Chart("loops-skipped", "Instructions that are skipped", policies, rows, "%")
 
 
-def _printed(*titles: str) -> Printed:
-    printed = Printed(box=None, pad_edge=False)
-    for number, title in enumerate(titles):
-        printed.add_column(title, justify="right" if number else "left")
-    return printed
-
-
 def _policies(rows: Sequence[Row]) -> Printed:
-    printed = _printed(
+    printed = columns(
         "policy", "loops", "understood", "proposed", "accepted", "recall", "acceptance", "us a loop"
     )
     for row in rows:
@@ -156,7 +150,7 @@ def _runs(program: Path, policies: Mapping[str, Policy]) -> list[Run]:
 
 
 def _programs(runs: Mapping[str, Sequence[Run]]) -> Printed:
-    printed = _printed(
+    printed = columns(
         "program", "policy", "retired", "executed", "skipped", "share", "proposals", "accepted", "s"
     )
     for name, found in runs.items():

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table as Columns
+from rich.table import Table
 
 import kvrm
 from kvrm.caches.rewards import TRAINED, Examples, examples_in
 from kvrm.caches.traces import Trace, traces_in
 from kvrm.cli import charts
 from kvrm.cli.charts import Chart
+from kvrm.cli.columns import columns
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.cli.run import Options, chosen_policies, run_program
@@ -136,9 +137,7 @@ def evaluate_learning(traces: Path | None, directory: Path | None, names: str) -
     if not a or not b:
         raise kvrm.UsageError(f"--aba {names}: it is the names of two traces, A,B")
     first, second = (Trace.load(where / f"{name}.npz") for name in (a, b))
-    table = Columns(box=None, pad_edge=False)
-    for title in ("trace", *LEARNERS):
-        table.add_column(title, justify="left" if title == "trace" else "right")
+    table = columns("trace", *LEARNERS)
     flat = load(network.NAME, network.COUNT, directory or SHIPPED)
     for name, shares in forgetting(first, second, flat, ABA_SEGMENTS):
         table.add_row(name, *(f"{shares[learner]:.1%}" for learner in LEARNERS))
@@ -149,7 +148,6 @@ def evaluate_learning(traces: Path | None, directory: Path | None, names: str) -
 # -- evaluation --------------------------------------------------------------------------------------------
 
 TITLES = ("policy", "accuracy", "coverage", "in time", "misses gone", "gain", "with inference")
-MORE = ("asked", "us each", "bytes")
 
 
 def evaluate_memory(
@@ -198,10 +196,8 @@ def _charts(kind: str, some: Sequence[Summary]) -> Iterator[Chart]:
     yield Chart(f"memory-{kind}-cost", "Time of an answer", ("time",), cost, "us", logarithmic=True)
 
 
-def _columns(some: Sequence[Summary]) -> Columns:
-    table = Columns(box=None, pad_edge=False)
-    for title in (*TITLES, *MORE):
-        table.add_column(title, justify="left" if title == "policy" else "right")
+def _columns(some: Sequence[Summary]) -> Table:
+    table = columns(*TITLES, "asked", "us each", "bytes")
     for s in some:
         shares = (s.accuracy, s.coverage, s.timeliness, s.removed, s.gain, s.net_gain)
         rest = (f"{s.asked:,}", f"{s.microseconds:.0f}") if s.asked else ("", "")

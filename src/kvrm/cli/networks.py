@@ -6,17 +6,17 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 import kvrm
 from kvrm.cli import archived, charts
 from kvrm.cli.charts import Chart
+from kvrm.cli.columns import columns
 from kvrm.cli.exits import Exit
 from kvrm.isa.execution import CELLS, classes, words_of
 from kvrm.neural import dispatch_baseline as baseline
@@ -141,7 +141,7 @@ def _verify_on_device(flat: Floats, proved: Certificate) -> None:
 
 def certificate_text(proved: Certificate) -> str:
     """The certificate as a file has it."""
-    return json.dumps(proved.as_json(), indent=1) + "\n"
+    return json.dumps(asdict(proved), indent=1) + "\n"
 
 
 def _show_proof(c: Certificate, seconds: float) -> None:
@@ -157,9 +157,7 @@ def _show_proof(c: Certificate, seconds: float) -> None:
 def evaluate_network(directory: Path | None, plots: Path | None) -> int:
     """Every policy for the question side by side, and what it costs."""
     found = list(rows(directory or SHIPPED))
-    table = Table(box=None, pad_edge=False)
-    for title in ("policy", "wrong of all words", "right", "right of allocated words", "bytes", "ns a word"):
-        table.add_column(title, justify="left" if title == "policy" else "right")
+    table = columns("policy", "wrong of all words", "right", "right of allocated words", "bytes", "ns a word")
     for row in found:
         table.add_row(*_cells(row))
     Console(highlight=False).print(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
 
 import kvrm
 from kvrm.binary import known
@@ -22,6 +22,7 @@ from kvrm.binary.labels import NONE
 from kvrm.binary.program import Program
 from kvrm.cli import charts
 from kvrm.cli.charts import Bar, Chart
+from kvrm.cli.columns import columns
 from kvrm.cli.exits import Exit
 from kvrm.cli.networks import commit, write_weights
 from kvrm.isa.a64 import definitions
@@ -170,15 +171,13 @@ def evaluate_patterns(
         return Exit.OK
     splits = left_out or data.splits
     scores = [(fold, found) for split in splits for fold, found in _of_fold(data, split, weights)]
-    table = Table(box=None, pad_edge=False)
-    for title in TITLES:
-        table.add_column(title, justify="left" if title in TITLES[:2] else "right")
+    table = columns(*TITLES, left=2)
     for libc, found in scores:
         table.add_row(libc, *_cells(found))
     console = Console(highlight=False, width=160)
     console.print(table)
     if json_file is not None:
-        rows = [{"left_out": libc, **_fields(found)} for libc, found in scores]
+        rows = [{"left_out": libc, **asdict(found)} for libc, found in scores]
         json_file.write_text(json.dumps(rows, indent=1) + "\n")
     if plots is not None:
         charts.write(_charts(scores), plots)
@@ -276,10 +275,6 @@ def _of_fold(data: Data, libc: str, weights: Path) -> Iterator[tuple[str, Score]
     for title, part in ((libc, fold), (f"{libc}, new", fold.new())):
         for name, policy in policies.items():
             yield title, score(name, policy, part)
-
-
-def _fields(found: Score) -> dict[str, object]:
-    return {name: getattr(found, name) for name in Score.__slots__}
 
 
 def _cells(found: Score) -> tuple[str, ...]:

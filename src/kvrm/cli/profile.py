@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import kvrm
+from kvrm.cli.columns import columns
 from kvrm.cli.disasm import instruction_text
 from kvrm.cli.image import Image
 from kvrm.cli.run import Options, exit_code, run_guest
@@ -157,28 +159,16 @@ class Report:
         return f"{address:#x} <{symbol}>" if symbol else f"{address:#x}"
 
     def as_json(self, engine: str, result: kvrm.Result) -> dict[str, Any]:
-        """All of it, for another program to read."""
         p = self._profile
         return {
             "engine": engine,
             "stop": result.stop.name.lower(),
             "retired": result.retired,
             "seconds": p.seconds,
-            "tiers": {n: {"instructions": t.instructions, "seconds": t.seconds} for n, t in p.tiers.items()},
+            "tiers": {name: asdict(tier) for name, tier in p.tiers.items()},
             "regions": [self._region_json(region) for region in p.regions],
-            "places": [
-                {
-                    "address": place.address,
-                    "symbol": self._symbols.at(place.address),
-                    "tier": place.tier,
-                    "instructions": place.instructions,
-                    "seconds": place.seconds,
-                    "samples": place.samples,
-                    "why": place.why,
-                }
-                for place in p.places
-            ],
-            "calls": [{"name": c.name, "count": c.count, "seconds": c.seconds} for c in p.calls],
+            "places": [{"symbol": self._symbols.at(place.address), **asdict(place)} for place in p.places],
+            "calls": [asdict(call) for call in p.calls],
         }
 
     def _region_json(self, region: HotRegion) -> dict[str, Any]:
@@ -204,12 +194,8 @@ class Report:
         }
 
 
-def _table(first: str, *others: str, title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
+def _table(*titles: str, title: str) -> Table:
+    return columns(*titles, title=title, title_justify="left")
 
 
 def _words(start: int, data: bytes) -> Iterable[tuple[int, int]]:

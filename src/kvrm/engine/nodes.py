@@ -53,7 +53,6 @@ class StaticStage:
     def apply(
         self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
     ) -> Node:
-        """The node for a primitive."""
         return self._node(row, width, lanes, args, attrs)
 
     def _node(

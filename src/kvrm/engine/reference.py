@@ -7,7 +7,7 @@ from collections.abc import Callable, Set
 from functools import cached_property
 
 from kvrm.engine.exits import Exit
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.isa.definition import Decoded
 from kvrm.isa.features import CORTEX_A76, allocates
 from kvrm.isa.probe import effects_of
@@ -36,7 +36,6 @@ class Reference(Context):
 
     @property
     def count(self) -> int:
-        """Instructions retired so far."""
         return self._state.get(layout.HORIZON) - self._state.get(layout.REMAINING)
 
     def step(self) -> Exit | None:
@@ -53,7 +52,7 @@ class Reference(Context):
             left = self._run(d)
         except GuestFault as fault:
             return Exit(Reason.FAULT, fault=fault)
-        if left is None or left.kind in (Reason.SVC, Reason.CODE_WRITE):
+        if left is None or left.kind.retires:
             s.pc = self._next
         return left
 
@@ -71,7 +70,6 @@ class Reference(Context):
     # -- the machine -----------------------------------------------------------------------------------------
     @property
     def pc(self) -> Bits:
-        """The address of the instruction."""
         return bits(64, self._state.pc)
 
     @property
@@ -83,8 +81,8 @@ class Reference(Context):
     @cached_property
     def _tracking(self) -> Callable[[int], int]:
         """Makes of FPCR's value one that adds exceptions to FPSR."""
-        from kvrm.values.softfloat import Control
-        from kvrm.values.softfloat import Flags as Exceptions
+        from kvrm.values.softfloat_core import Control
+        from kvrm.values.softfloat_core import Flags as Exceptions
 
         state = self._state
 
@@ -106,7 +104,6 @@ class Reference(Context):
 
     @property
     def retired(self) -> Bits:
-        """Instructions retired before this one."""
         return bits(64, self.count)
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
@@ -170,18 +167,19 @@ class Reference(Context):
         if condition is None or int(condition):
             self._next = untagged(int(target))
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """Ends the step."""
-        self._event = Exit(Reason[event.name], int(value))
+        self._event = Exit(event, int(value))
 
 
 class ReferenceEngine:
-    """`Reference` as an engine: the same `run` as the interpreter's."""
+    """`Reference` as an engine: the same `run` as the interpreter's, and the same `on_code_write`."""
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state = state
         self._reference = Reference(state, memory, features)
         self.account = Account()
+        self.on_code_write: Callable[[int, int], None] | None = None
         self.retired = 0
 
     def prepare(self) -> None:
@@ -199,20 +197,17 @@ class ReferenceEngine:
             self._state.set(layout.REMAINING, 0)
             pc, began = self._state.pc, time.perf_counter()
             left = self._reference.step()
-            retires = left is None or left.kind in (Reason.SVC, Reason.CODE_WRITE)
+            retires = left is None or left.kind.retires
             self.retired += retires
             self.account.stepped(pc, retires, time.perf_counter() - began, 0)
             if left is not None and left.kind is not Reason.CODE_WRITE:
                 return left
-            if left is not None:
-                self.code_written(left.value)
+            if left is not None and self.on_code_write is not None:
+                self.on_code_write(untagged(left.value), untagged(left.value) + 1)
         return Exit(Reason.BUDGET)
 
     def poll(self) -> None:
         """Nothing goes on in the background."""
-
-    def code_written(self, address: int) -> None:
-        """Called after IC IVAU; nothing is kept, so nothing is forgotten."""
 
     def invalidate(self, start: int, end: int) -> None:
         """Nothing is kept, so nothing is forgotten."""

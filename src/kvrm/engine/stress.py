@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Set
+from collections.abc import Set
 
 from kvrm.engine.exits import Exit
 from kvrm.engine.interpreter.engine import Interpreter
@@ -12,29 +12,11 @@ from kvrm.engine.translator.forced import ForcedTranslator
 from kvrm.isa.features import CORTEX_A76
 from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.memory import Memory, untagged
+from kvrm.memory import Memory
 from kvrm.observe.account import Account
 
 LONGEST_SLICE = 300
 """Instructions that one engine runs at most before another may take over."""
-
-
-class _Reference(ReferenceEngine):
-    changed: Callable[[int], None]
-
-    def code_written(self, address: int) -> None:
-        self.changed(address)
-
-
-class _Interpreter(Interpreter):
-    changed: Callable[[int], None]
-
-    def _code_written(self, address: int) -> None:
-        self.changed(address)
-
-
-class _Translator(_Interpreter, ForcedTranslator):
-    pass
 
 
 class Stress:
@@ -42,18 +24,19 @@ class Stress:
 
     def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
         self._state = state
-        self._native = [_Interpreter(state, memory, features), _Translator(state, memory, features)]
-        reference = _Reference(state, memory, features)
-        reference.changed = self._code_written
-        self.account = reference.account = Account()
-        for native in self._native:
-            native.changed, native.account = self._code_written, self.account
-        self._engines: list[Interpreter | ReferenceEngine] = [reference, *self._native * 3]
+        self._native = [Interpreter(state, memory, features), ForcedTranslator(state, memory, features)]
+        self._engines: list[Interpreter | ReferenceEngine] = [
+            ReferenceEngine(state, memory, features),
+            *self._native * 3,
+        ]
+        self.account = Account()
+        for engine in self._engines:
+            # IC IVAU, whichever engine ran it, is meant for all of them
+            engine.account, engine.on_code_write = self.account, self.invalidate
         self._random = random.Random(0)
         self.retired = 0
 
     def prepare(self) -> None:
-        """As the engines do."""
         for engine in self._native:
             engine.prepare()
 
@@ -83,7 +66,3 @@ class Stress:
         """Forget code derived from these addresses."""
         for engine in self._native:
             engine.invalidate(start, end)
-
-    def _code_written(self, address: int) -> None:
-        """IC IVAU, whichever engine ran it, is meant for all of them."""
-        self.invalidate(untagged(address), untagged(address) + 1)

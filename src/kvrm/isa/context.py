@@ -5,18 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from enum import IntEnum
 
+from kvrm.lane.stops import Reason
 from kvrm.values import Bits, Lift, StagingError, bits
 
 Flags = tuple[Bits, Bits, Bits, Bits]
-
-
-class Event(IntEnum):
-    """What an instruction can ask of the engine's caller."""
-
-    SVC = 1
-    BRK = 2
-    UNDEFINED = 3
-    CODE_WRITE = 4
 
 
 class System(IntEnum):
@@ -189,7 +181,7 @@ class Context(ABC):
     def fpcr(self) -> int:
         """The floating-point control register, known: an engine makes sure of it before it runs the code.
 
-        It is a `kvrm.values.softfloat.Control` where exceptions are tracked, so pass it on as it is.
+        It is a `kvrm.values.softfloat_core.Control` where exceptions are tracked, so pass it on as it is.
         """
 
     @property
@@ -250,5 +242,5 @@ class Context(ABC):
         """Continue at `target`, if `condition` is None or 1."""
 
     @abstractmethod
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """Stop for the host: SVC and CODE_WRITE retire first, BRK and UNDEFINED do not."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.isa.definition import Decoded, Definition, DefinitionError
+from kvrm.lane.stops import Reason
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError
 
 
@@ -33,7 +34,7 @@ class Effects:
     system_written: list[System] = field(default_factory=list)
     memory: list[tuple[str, int]] = field(default_factory=list)
     branches: bool = False
-    event: Event | None = None
+    event: Reason | None = None
 
 
 class _Unknown(Node):
@@ -144,7 +145,7 @@ class Probe(Context):
             raise StagingError("a branch takes a 64-bit target and a one-bit condition")
         self.effects.branches = True
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         self.effects.event = event
 
 

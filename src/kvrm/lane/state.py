@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvrm.arguments import U64, element, integer, word
 from kvrm.isa.context import FP16, FP_TRACKING, FPCR_BITS, FPSR_BITS, System
-from kvrm.lane.words import EXIT_OFFSET, FLAGS_OFFSET, SP, STATE_BYTES, SYSTEM_OFFSET, V_OFFSET
+from kvrm.lane.words import DISCARD, EXIT_OFFSET, FLAGS_OFFSET, SP, STATE_BYTES, SYSTEM_OFFSET, V_OFFSET
 from kvrm.memory.pages import anonymous, host_address
 
 
@@ -96,6 +96,8 @@ class State:
 
     def save(self) -> tuple[bytes, int]:
         """Everything architectural, as an opaque value for `load`."""
+        # what was discarded last depends on the engine, and a snapshot must not
+        self.words[DISCARD] = 0
         return bytes(self._bytes[:EXIT_OFFSET]), self.pc
 
     def load(self, saved: tuple[bytes, int]) -> None:

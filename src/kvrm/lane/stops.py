@@ -40,13 +40,17 @@ class Stop(Enum):
 STOPS = tuple(Stop)
 """The stop reasons by their codes."""
 _CODES = {stop: code for code, stop in enumerate(STOPS)}
+GOES_ON = (Stop.BUDGET, Stop.CANCELLED)
+"""Those after which another run simply continues."""
+ENDED = (Stop.EXIT, Stop.SIGNAL, Stop.SYSCALL)
+"""Those after which a program does not go on by itself: it is over, or waits for what cannot come."""
 
 
 class Reason(IntEnum):
     """Why a lane left the code that ran it: the number in its state, and in an engine's `Exit`.
 
     `stop` is what the run ends with unless the engine, the target or Linux serves the lane, which then goes
-    on; None if one of them always does. SVC and CODE_WRITE have retired, the others have not.
+    on; None if one of them always does. An instruction asks for SVC, BRK, UNDEFINED or CODE_WRITE itself.
     """
 
     stop: Stop | None
@@ -55,6 +59,11 @@ class Reason(IntEnum):
         reason = int.__new__(cls, value)
         reason._value_, reason.stop = value, stop
         return reason
+
+    @property
+    def retires(self) -> bool:
+        """Whether the instruction has retired for which the lane left."""
+        return self in (Reason.SVC, Reason.CODE_WRITE)
 
     BUDGET = 1, Stop.BUDGET
     MEMORY = 2, Stop.FAULT

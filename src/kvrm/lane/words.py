@@ -49,7 +49,7 @@ FLAGS_OFFSET = _part("nzcv", "N, Z, C, V, a byte each; four bytes are not used",
 SYSTEM_OFFSET = _part("system", "system registers and the exclusive monitor (`kvrm.isa.context.System`)", 16)
 
 EXIT_OFFSET = REASON = _part("reason", "why native code returned (`kvrm.lane.stops.Reason`)")
-"""What is before is architectural: snapshots have it."""
+"""What is before is architectural, but for what was discarded: snapshots have it."""
 IP = _part("ip", "the predecoded slot to continue at, or 0 where pc says it")
 PC = _part("pc", "the guest address to continue at, where ip is 0")
 ADDRESS = _part(

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from kvrm.errors import ProgramError
-from kvrm.memory import PAGE, VA_BITS, Prot
+from kvrm.memory import PAGE, VA_BITS, VA_END, Prot
 
 ET_EXEC: Final = 2
 ET_DYN: Final = 3
@@ -30,7 +30,6 @@ _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
 _MOST_SEGMENTS: Final = 65536 // _SEGMENT.size
 """The kernel's own limit: program headers take at most 64 KiB."""
-_VA_END: Final = 1 << VA_BITS
 _PF_X, _PF_W, _PF_R = 1, 2, 4
 
 
@@ -165,11 +164,11 @@ def _check_segment(segment: Segment, size: int, fixed: bool) -> None:
         raise _Bad(f"{what} has {segment.filesz:#x} bytes in the file but {segment.memsz:#x} in memory")
     if segment.filesz and segment.offset + segment.filesz > size:
         raise _Bad(f"truncated: {what} lies beyond the end of the file")
-    if segment.end > _VA_END:
+    if segment.end > VA_END:
         raise _Bad(f"{what} ends at {segment.end:#x}, beyond the {VA_BITS}-bit address space")
     if fixed and segment.vaddr < PAGE:
         raise _Bad(f"{what} is in the first page, which is never mapped")
-    if segment.align & (segment.align - 1) or segment.align > _VA_END:
+    if segment.align & (segment.align - 1) or segment.align > VA_END:
         raise _Bad(f"{what} has an alignment of {segment.align:#x}, which is not a usable power of two")
     if (segment.vaddr - segment.offset) % PAGE and segment.filesz:
         raise _Bad(f"{what} is at file offset {segment.offset:#x}: not the same offset in a page")

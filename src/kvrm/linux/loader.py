@@ -18,15 +18,15 @@ from typing import Final
 from kvrm.errors import ProgramError
 from kvrm.linux import abi
 from kvrm.linux.elf import Executable, Segment
-from kvrm.memory import PAGE, VA_BITS, Image, Mark, Memory, OutOfMemory, Prot
+from kvrm.memory import PAGE, VA_END, Image, Mark, Memory, OutOfMemory, Prot, page_up
 
 PIE_BASE: Final = 0x55_0000_0000
-STACK_TOP: Final = (1 << VA_BITS) - PAGE
+STACK_TOP: Final = VA_END - PAGE
 STACK_SIZE: Final = 8 << 20
 STACK_BASE: Final = STACK_TOP - STACK_SIZE
 STACK_GAP: Final = 1 << 20
 """Bytes below the stack that stay free, so that one that overflows faults."""
-MMAP_TOP: Final = (1 << VA_BITS) - (128 << 20)
+MMAP_TOP: Final = VA_END - (128 << 20)
 """Mappings end here: a stack that may grow (RLIMIT_STACK) has the room above it, as in Linux."""
 MMAP_LOW: Final = 1 << 16
 ARGUMENT_LIMIT: Final = STACK_SIZE // 4
@@ -116,7 +116,7 @@ def load(
     except OutOfMemory as error:
         raise ProgramError(f"{_text(path)}: does not fit in the machine's memory: {error}") from None
     entry = start.entry + (bias if start is program else 0)
-    return Loaded(entry, sp, _page_up(program.end + bias), auxv, stack)
+    return Loaded(entry, sp, page_up(program.end + bias), auxv, stack)
 
 
 def require_room(argv: Sequence[bytes], envp: Sequence[bytes], path: bytes) -> None:
@@ -146,7 +146,7 @@ def _map_image(memory: Memory, program: Executable, path: bytes) -> int:
 def _map_segment(memory: Memory, segment: Segment, bias: int, image: Image) -> None:
     start = (segment.vaddr + bias) & -PAGE
     file_end = segment.vaddr + bias + segment.filesz
-    zero_start, end = _page_up(file_end), _page_up(segment.end + bias)
+    zero_start, end = page_up(file_end), page_up(segment.end + bias)
     if segment.filesz:
         offset = segment.offset & -PAGE
         memory.map(start, zero_start - start, segment.prot, image, offset, image.name)
@@ -206,10 +206,6 @@ def _build_stack(
 
 def _room(texts: Sequence[bytes]) -> int:
     return sum(len(text) + 1 for text in texts)
-
-
-def _page_up(address: int) -> int:
-    return (address + PAGE - 1) & -PAGE
 
 
 def _text(path: bytes) -> str:

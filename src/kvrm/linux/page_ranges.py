@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.loader import MMAP_LOW, MMAP_TOP
-from kvrm.memory import PAGE, VA_BITS, Mark, Prot, Region, untagged
+from kvrm.memory import PAGE, VA_END, Mark, Prot, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-VA_END: Final = 1 << VA_BITS
 _U64: Final = (1 << 64) - 1
 _REGIONS_LIMIT: Final = 65530
-
-
-def page_up(address: int) -> int:
-    """The address, or that of the next page if it is inside one."""
-    return (address + PAGE - 1) & -PAGE
 
 
 def page_range(address: int, length: int, wrapped: Errno = Errno.EINVAL) -> tuple[int, int]:
@@ -88,18 +82,20 @@ def has_data_room(process: Process, more: int) -> bool:
     return size_of(r for r in process.memory.regions() if is_data(r.prot, r.marks)) + more <= limit
 
 
-def has_room(process: Process, more: int, prot: int, marks: Mark) -> bool:
-    """Whether RLIMIT_AS and RLIMIT_DATA let `more` bytes be mapped with these permissions and marks."""
+def require_room(process: Process, more: int, prot: int, marks: Mark) -> None:
+    """ENOMEM unless RLIMIT_AS and RLIMIT_DATA let `more` bytes be mapped with these permissions and marks."""
     limit = process.limit(abi.RLIMIT_AS)[0]
     if limit != abi.RLIM_INFINITY and size_of(process.memory.regions()) + more > limit:
-        return False
-    return not is_data(prot, marks) or has_data_room(process, more)
-
-
-def require_room(process: Process, more: int, prot: int, marks: Mark) -> None:
-    """ENOMEM unless `has_room`."""
-    if not has_room(process, more, prot, marks):
         raise Failure(Errno.ENOMEM)
+    if is_data(prot, marks) and not has_data_room(process, more):
+        raise Failure(Errno.ENOMEM)
+
+
+def require_growth(process: Process, more: int, prot: int, marks: Mark) -> None:
+    """The same of memory that grows; EAGAIN where it is locked and RLIMIT_MEMLOCK does not let it."""
+    if marks & Mark.LOCKED:
+        require_lockable(process, more)
+    require_room(process, more, prot, marks)
 
 
 def locked_bytes(process: Process) -> int:

@@ -290,9 +290,9 @@ class Process:
         """Soft and hard resource limit."""
         return self.limits.get(resource) or initial_limit(resource)
 
-    def open(self, file: OpenFile, cloexec: bool = False, lowest: int = 0) -> int:
+    def open(self, file: OpenFile, cloexec: bool = False) -> int:
         """Give an open file the lowest free descriptor."""
-        fd = self.free_descriptor(lowest)
+        fd = self.free_descriptor()
         self.descriptors[fd] = Descriptor(file, cloexec)
         return fd
 

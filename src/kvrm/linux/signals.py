@@ -56,7 +56,6 @@ class Pending:
     queue: list[Info] = field(default_factory=list)
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.queue = self.queue.copy()
 
     def add(self, info: Info, room: bool) -> bool:
@@ -104,7 +103,6 @@ class Signals:
     queue: WaitQueue = field(default_factory=WaitQueue)
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.actions = self.actions.copy()
         self.shared, self.queue = copies.of(self.shared), copies.of(self.queue)
 

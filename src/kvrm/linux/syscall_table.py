@@ -21,7 +21,7 @@ _IN_REGISTER: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Syscall:
     """One system call. `function` names its handler, by module of `kvrm.linux.calls` and name.
 
@@ -39,10 +39,19 @@ class Syscall:
     decode: Callable[[Any], tuple[int, ...]]
     staged: bool
 
-    @property
+    @functools.cached_property
     def handler(self) -> Callable[..., int]:
         """What does it, imported when first asked for: a program makes few of the calls."""
-        return _in_python(self.name, self.function) if self.staged else _named(self.function)
+        module, _, name = self.function.partition(".")
+        function: Any = getattr(import_module(f"kvrm.linux.calls.{module}"), name) if name else None
+        if self.staged:
+            from kvrm.linux.resident.of_process import in_python
+            from kvrm.linux.resident.staged import text_of
+
+            text = text_of(self.name)
+            assert text is not None
+            function = in_python(text, function)
+        return function  # type: ignore[no-any-return]
 
     @property
     def resident(self) -> bool:
@@ -55,23 +64,6 @@ class Syscall:
     def summary(self) -> str:
         """What it does, in one line."""
         return (self.handler.__doc__ or "").partition("\n")[0]
-
-
-@functools.cache
-def _named(function: str) -> Callable[..., int]:
-    module, _, name = function.partition(".")
-    found: Callable[..., int] = getattr(import_module(f"kvrm.linux.calls.{module}"), name)
-    return found
-
-
-@functools.cache
-def _in_python(name: str, function: str) -> Callable[..., int]:
-    from kvrm.linux.resident.of_process import in_python
-    from kvrm.linux.resident.staged import text_of
-
-    text = text_of(name)
-    assert text is not None
-    return in_python(text, _named(function) if function else None)
 
 
 def _row(number: int, name: str, function: str, signature: str = "", staged: bool = False) -> Syscall:
@@ -106,9 +98,9 @@ _ROWS: Final = [
     _row(20, "epoll_create1", "events.epoll_create1", "flags:x"),
     _row(21, "epoll_ctl", "events.epoll_ctl", "epoll:i operation:i fd:i event:p"),
     _row(22, "epoll_pwait", "events.epoll_pwait", "epoll:i events:p most:i timeout:i mask:p size:n"),
-    _row(23, "dup", "descriptors.dup", "fd:i"),
-    _row(24, "dup3", "descriptors.dup3", "old:i new:i flags:x"),
-    _row(25, "fcntl", "control.fcntl", "fd:i command:u argument:p"),
+    _staged(23, "dup", "fd:i"),
+    _staged(24, "dup3", "old:i new:i flags:x"),
+    _staged(25, "fcntl", "fd:i command:u argument:p", "control.fcntl"),
     _row(26, "inotify_init1", "inotify.inotify_init1", "flags:x"),
     _row(27, "inotify_add_watch", "inotify.inotify_add_watch", "fd:i path:s mask:x"),
     _row(28, "inotify_rm_watch", "inotify.inotify_rm_watch", "fd:i watch:i"),
@@ -139,7 +131,7 @@ _ROWS: Final = [
     _row(54, "fchownat", "attributes.fchownat", "dirfd:i path:s uid:u gid:u flags:x"),
     _row(55, "fchown", "attributes.fchown", "fd:i uid:u gid:u"),
     _row(56, "openat", "descriptors.openat", "dirfd:i path:s flags:x mode:o"),
-    _row(57, "close", "descriptors.close", "fd:i"),
+    _staged(57, "close", "fd:i"),
     _row(58, "vhangup", "privileged.not_permitted"),
     _row(59, "pipe2", "descriptors.pipe2", "ends:p flags:x"),
     _row(60, "quotactl", "privileged.quotactl", "command:x special:s number:i address:p"),

@@ -67,10 +67,14 @@ class Queue(Object):
 
 @dataclass
 class Segment(Object):
-    """`size` bytes, of which `pages` holds those pages that are not zero while it is not attached."""
+    """`size` bytes, of which `pages` holds those pages that are not zero while it is not attached.
+
+    `name` is that of the memory that shows it, also once the key is gone.
+    """
 
     size: int = 0
     creator: int = 0
+    name: str = ""
     last: int = 0
     attached_at: int = 0
     detached_at: int = 0
@@ -94,5 +98,4 @@ class Ipc:
         """Numbers of segments by the address where each is attached."""
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.__dict__.update(deepcopy(self.__dict__))

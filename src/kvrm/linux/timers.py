@@ -166,7 +166,6 @@ class Timers:
         self._armed: list[Timer] = []
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.alarms = [copies.of(timer) for timer in self.alarms]
         self.limit = copies.of(self.limit)
         self.posix = {number: copies.of(timer) for number, timer in self.posix.items()}
@@ -186,7 +185,7 @@ class Timers:
 
     def due(self, process: Process) -> int | None:
         """The count of retired instructions at which the next timer expires; None if no timer is armed."""
-        return min((timer.due(process) for timer in self._armed), default=None)
+        return min(timer.due(process) for timer in self._armed) if self._armed else None
 
     def next_time(self) -> int | None:
         """When the next timer expires if time passes without instructions, on the monotonic clock."""

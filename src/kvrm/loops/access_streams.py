@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from kvrm.loops.affine import Affine
 from kvrm.loops.iteration import Access, Unsuitable
 from kvrm.loops.sums import Sum, Value
+from kvrm.values.primitives import signed
 
 FARTHEST = 1 << 16
 """Bytes that accesses of one stream may lie apart in an iteration."""
-
-
-def signed(value: int) -> int:
-    """The two's complement reading of 64 bits."""
-    return value - (value >> 63 << 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class Stream:
     @property
     def stride(self) -> int | None:
         """The step as a signed number, if it is known."""
-        return signed(self.step) if isinstance(self.step, int) else None
+        return signed(64, self.step) if isinstance(self.step, int) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ def streams_of(accesses: list[Access], affine: Affine) -> tuple[list[Stream], li
     places: dict[int, Place] = {}
     for members in groups.values():
         first = _const(accesses[members[0]].address)
-        apart = {i: signed(_const(accesses[i].address) - first & (1 << 64) - 1) for i in members}
+        apart = {i: signed(64, _const(accesses[i].address) - first & (1 << 64) - 1) for i in members}
         low, high = min(apart.values()), max(apart[i] + accesses[i].size for i in members)
         if high - low > FARTHEST:
             raise Unsuitable("accesses far apart")

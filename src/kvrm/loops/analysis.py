@@ -139,7 +139,7 @@ class _Analysis:
     def _folds(self) -> list[Fold]:
         found: list[Fold] = []
         for slot in sorted(self.affine.others):
-            found += folds_of(self.iteration, self.affine, slot)
+            found += folds_of(self.iteration, slot)
         return found
 
     # -- what must hold of registers -------------------------------------------------------------------------

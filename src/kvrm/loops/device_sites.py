@@ -64,10 +64,6 @@ class DeviceSites:
         self._proposer.sites.remove(self._total)
         self._code = None
 
-    def sampled(self, pc: int) -> None:
-        """Control was at `pc` when a launch ended."""
-        self.look([(pc, 1)])
-
     def look(self, where: Iterable[tuple[int, int]]) -> None:
         """Addresses where lanes were when a launch ended, and how many were there."""
         self._follow()
@@ -118,6 +114,3 @@ class DeviceSites:
             site.entries, site.iterations = entries, iterations
             site.rest = max(site.rest - 1, 0) if pays else REST
         skipped.place()
-
-    def forget(self, page: int) -> None:
-        """The slots of a page are no more: then the code is another one too."""

@@ -222,7 +222,7 @@ def _held(places: list[Place], stride: int, move: tuple[int, int, int, Piece]) -
 
 
 # -- reductions ----------------------------------------------------------------------------------------------
-def folds_of(iteration: Iteration, affine: Affine, slot: int) -> list[Fold]:
+def folds_of(iteration: Iteration, slot: int) -> list[Fold]:
     """How a register takes in loaded values; none if it does not, or not in a way that is known."""
     s, value = iteration.sums, iteration.x[slot]
     own, width = s.new("x", 64, (), slot), 64

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kvrm.isa.a64 import decode
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.isa.features import CORTEX_A76, allocates
+from kvrm.lane.stops import Reason
 from kvrm.lane.words import SP
 from kvrm.loops.sums import Sums, Value
 from kvrm.values import Bits, Lift, bits
@@ -74,12 +75,10 @@ class Symbolic(Context):
 
     @property
     def fpcr(self) -> int:
-        """Nothing is known of it."""
         raise Unsuitable("floating-point arithmetic")
 
     @property
     def retired(self) -> Bits:
-        """It changes with each iteration."""
         raise Unsuitable("the count of instructions")
 
     def _register(self, r: Bits, sp: bool) -> int | None:
@@ -87,7 +86,6 @@ class Symbolic(Context):
         return (SP if sp else None) if i == 31 else i
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
-        """As the iteration has it so far."""
         i, s = self._register(r, sp), self._sums
         if i is None:
             return bits(n, 0)
@@ -99,7 +97,6 @@ class Symbolic(Context):
             self.iteration.x[i] = _plain(value)
 
     def read_v(self, r: Bits, n: int) -> Bits:
-        """As the iteration has it so far."""
         i, s = int(r), self._sums
         value = self.iteration.v[i] if i in self.iteration.v else s.of(s.new("v", 128, (), i))
         return s.bits(n, s.trunc(n, value))
@@ -108,7 +105,6 @@ class Symbolic(Context):
         self.iteration.v[int(r)] = _plain(value.zext(128))
 
     def read_flags(self) -> Flags:
-        """As the iteration has them so far."""
         n, z, c, v = (self._sums.bits(1, f) for f in self.iteration.flags)
         return n, z, c, v
 
@@ -128,7 +124,6 @@ class Symbolic(Context):
         self.iteration.accesses.append(Access(True, _plain(address), value.width // 8, _plain(value)))
 
     def require_aligned(self, address: Bits, size: int, store: bool) -> None:
-        """It may fault."""
         raise Unsuitable("an access that must be aligned")
 
     def require_sp_aligned(self, r: Bits, address: Bits) -> None:
@@ -147,8 +142,7 @@ class Symbolic(Context):
             raise Unsuitable("a branch elsewhere")
         self._branch, self.iteration.condition = True, _plain(condition)
 
-    def event(self, event: Event, value: Lift = 0) -> None:
-        """The host would be asked."""
+    def event(self, event: Reason, value: Lift = 0) -> None:
         raise Unsuitable("an exception")
 
 

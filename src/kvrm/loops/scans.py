@@ -13,7 +13,7 @@ from kvrm.loops.bulk import SIZES, Many, address_of, gathered, on_page, step_of
 from kvrm.loops.effects import Operation
 from kvrm.loops.guest_pages import find, loaded, page, pages_for, untagged
 from kvrm.loops.plan import form, row_at, rows, word
-from kvrm.memory import VA_BITS
+from kvrm.memory import VA_END
 from kvrm.memory.space import within
 from kvrm.staging.host import below, load, store
 
@@ -111,7 +111,7 @@ def search(state: int, site: int, count: int) -> int:
     done = 0
     while done < count:
         here = min(count - done, on_page(at, step, size))
-        if at >= 1 << VA_BITS or here == 0 or pages_for(state, at, word(stream, 3), word(stream, 4)):
+        if at >= VA_END or here == 0 or pages_for(state, at, word(stream, 3), word(stream, 4)):
             break
         where = page(state, at)
         if single:

@@ -16,17 +16,15 @@ from kvrm.loops.guest_pages import pages_for, pages_left, untagged
 from kvrm.loops.plan import ALL, form, row_at, rows, signed, word
 from kvrm.loops.scans import reduction, search
 from kvrm.loops.structure import Effect
-from kvrm.memory import PAGE, VA_BITS
+from kvrm.memory import PAGE, VA_END
 from kvrm.staging.host import below, load, store
 
 MOST_ITERATIONS: Final = 1 << 24
 """Iterations that are skipped at once, at most: no product with a step that is allowed overflows."""
 MOST_STEP: Final = 1 << 38
-END: Final = 1 << VA_BITS
 
 
 def pure(state: int, site: int, count: int) -> int:
-    """Nothing is done."""
     return count
 
 
@@ -108,13 +106,13 @@ def permitted(state: int, row: int, address: int, step: int, count: int) -> int:
     wanted = word(row, 4)
     left = pages_left(state)
     new = 0
-    if address >= END:
+    if address >= VA_END:
         return 0
     end = address + size
     travel = count * abs(step)
     up = end if step < 0 else end + travel
     high = address & -PAGE
-    while high < min(up, END):
+    while high < min(up, VA_END):
         more = pages_for(state, high, asked, wanted)
         new += more
         if more < 0 or below(left, new):

@@ -26,8 +26,8 @@ ENGINES = {
 """Name to class; the first is the default. An engine's modules are imported when a machine asks for it."""
 INLINE = "kvrm.engine.interpreter.inline:InlineInterpreter"
 """Instead of the interpreter where the dispatch policy is asked about each instruction that runs."""
-TARGETS = {"cpu": "kvrm.machine.lanes:Lanes", "cuda": "kvrm.backend.gpu.runner:CudaLanes"}
-"""Where lanes run: name to the class that runs them; the first is the default."""
+TARGETS = {"cpu": "kvrm.backend.cpu.workers:CpuBackend", "cuda": "kvrm.backend.gpu.runner:GpuBackend"}
+"""Where lanes run: name to the `kvrm.backend.protocols.Backend` of it; the first is the default."""
 SKIPPING = {"cpu": "kvrm.loops.sites:Sites", "cuda": "kvrm.loops.device_sites:DeviceSites"}
 """For each target, what puts handlers that skip iterations where loops begin."""
 ANSWERS = "kvrm.backend.cpu.answers:Answers"
@@ -130,10 +130,10 @@ class EngineKind:
         return replace(self, policies=policies, observers=())
 
 
-def _staged_observer(kind: EngineKind, target: str) -> StagedObserver | None:
+def _staged_observer(kind: EngineKind) -> StagedObserver | None:
     """What the handlers are staged with; observers of accesses share one."""
-    on_cpu = [kind.policies["memory"]] if "memory" in kind.policies and target == "cpu" else []
-    accesses = [one for one in (*on_cpu, *kind.observers) if isinstance(one, AccessObserver)]
+    observers = (*kind.observers, *filter(None, [kind.policies.get("memory")]))
+    accesses = [one for one in observers if isinstance(one, AccessObserver)]
     staged = [one for one in kind.observers if isinstance(one, StagedObserver)]
     if accesses:
         staged.append(named(RECORDER)(accesses))
@@ -145,7 +145,7 @@ def _staged_observer(kind: EngineKind, target: str) -> StagedObserver | None:
 def _make_interpreter(kind: EngineKind, state: State, memory: Memory, usual: str, target: str) -> Any:
     """The interpreter that policies and observers ask for."""
     dispatch, watch, loops = (kind.policies.get(question) for question in ("dispatch", "memory", "loops"))
-    observer = _staged_observer(kind, target)
+    observer = _staged_observer(kind) if target == "cpu" else watch
     if (watch or observer) and loops:
         raise UsageError(
             "a memory policy or observer sees all accesses: it is not for a machine that skips loops"
@@ -157,12 +157,7 @@ def _make_interpreter(kind: EngineKind, state: State, memory: Memory, usual: str
         )
     if inline and target == "cpu":
         return named(INLINE)(state, memory, dispatch, kind.features)
-    if observer is None:
-        engine: Any = named(usual)(state, memory, kind.features)
-    else:
-        engine = named(usual)(state, memory, kind.features, observer)
-    if watch and target != "cpu":
-        engine.watch_by(watch)
+    engine = named(usual)(state, memory, kind.features, observer)
     if dispatch:
         engine.dispatch_by(dispatch)
     if loops:

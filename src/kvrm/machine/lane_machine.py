@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from kvrm.backend.cpu.answers import Answers
-from kvrm.backend.cpu.worker import LaneMemory
 from kvrm.lane import words as layout
 from kvrm.lane.state import State
 from kvrm.machine.engines import make_engine
@@ -16,6 +15,7 @@ from kvrm.machine.lanes_job import Job
 from kvrm.machine.machine import Machine
 from kvrm.machine.runner import Solo
 from kvrm.machine.views import MemoryView
+from kvrm.memory import Memory
 
 
 class LaneMachine(Machine):
@@ -30,7 +30,7 @@ class LaneMachine(Machine):
         self.state, self.target, self._lanes, self._seconds = State(), "cpu", None, 0.0
         kind = origin.engine_kind.unwatched()
         self.policies = dict(kind.policies)
-        memory, process = LaneMemory(origin.lane.memory.limit), origin.lane.process
+        memory, process = Memory(origin.lane.memory.limit, in_turn=True), origin.lane.process
         self.memory = MemoryView(memory)
         if process is not None:
             process = process.twin(memory, self.state)

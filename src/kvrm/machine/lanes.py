@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kvrm import arguments
-from kvrm.backend.cpu.compiled_loop import lane_loop
-from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED
-from kvrm.backend.cpu.worker import Worker
 from kvrm.errors import UsageError
-from kvrm.lane.stops import STOPS, Stop
+from kvrm.lane.stops import GOES_ON, STOPS, Stop
 from kvrm.machine.breakpoints import Breakpoints
-from kvrm.machine.engines import check_policies_of_lanes
+from kvrm.machine.engines import TARGETS, check_policies_of_lanes, named
 from kvrm.machine.lane_machine import LaneMachine
-from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, Words, checked_keep, checked_per_lane
+from kvrm.machine.lanes_inputs import MemoryInputs, RegisterInputs, checked_keep, checked_per_lane
 from kvrm.machine.lanes_job import Job
-from kvrm.machine.lanes_results import NOT_RUN, LaneResults, Outputs
+from kvrm.machine.lanes_results import LaneResults, Outputs
 from kvrm.machine.result import Progress
 from kvrm.machine.runner import Plan, Runner
 from kvrm.machine.texts import Texts, is_per_lane
 
 if TYPE_CHECKING:
+    from kvrm.backend.gpu.arrays import OnDevice
+    from kvrm.backend.protocols import Backend
     from kvrm.machine.machine import Machine
     from kvrm.machine.snapshots import MachineSnapshot
 
-MOST_AT_ONCE = 4096
-"""Fresh lanes that a thread takes at a time, at most. Each time is a call from Python; but `cancel` and a
-last thread that is still busy are waited for by that many lanes."""
 DEFAULT_KEEP = ("x0", "stdout", "stderr")
 MOST_LANES = 1 << 26
 """Lanes of one machine. Each leaves some 60 bytes in the host's memory, even if nothing of it is kept."""
@@ -53,9 +47,6 @@ class Lanes(Runner[LaneResults]):
     breakpoint stays there while it is set; after that it goes on, run from its beginning again.
     """
 
-    takes_device_arrays = False
-    """Whether what lanes begin with may be in a GPU's memory."""
-
     def __init__(
         self,
         machine: Machine,
@@ -71,14 +62,14 @@ class Lanes(Runner[LaneResults]):
         self._machine, self._count, self._fork = machine, lanes, snapshot
         self._breakpoints = Breakpoints(machine.breakpoints) if snapshot else None
         self.registers = RegisterInputs(lanes)
-        self.memory = MemoryInputs(lanes, self._copied, self.takes_device_arrays)
+        self.backend: Backend = named(TARGETS[machine.target])(machine.lane, machine.engine_kind, lanes)
+        self.memory = MemoryInputs(lanes, self.backend.copied, self.backend.takes_device_arrays)
         self._stdin: Texts | None = None
         self._args: list[Sequence[str | bytes]] | None = None
         self._keep: tuple[str | slice, ...] = DEFAULT_KEEP
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        self._workers: list[Worker] = []
         self._job: Job | None = None
-        self._before = self._released = 0
+        self._before = 0
 
     def __len__(self) -> int:
         return self._count
@@ -107,17 +98,9 @@ class Lanes(Runner[LaneResults]):
             texts = values if isinstance(values, Texts) else Texts(values)
         if len(texts) != self._count:
             raise UsageError(f"lanes.stdin takes {self._count} texts, one for each lane, not {len(texts)}")
-        if texts.on_device and not self.takes_device_arrays:
+        if texts.on_device and not self.backend.takes_device_arrays:
             raise UsageError("lanes.stdin is on a GPU, and the machine's target is not cuda")
-        return texts.copied(self._copied)
-
-    @staticmethod
-    def _copied(array: Any) -> Any:
-        """A copy of what lanes are to begin with."""
-        return np.array(array)
-
-    _empty: Callable[..., Any] | None = None
-    """Makes room for results; None: they begin with zeros."""
+        return texts.copied(self.backend.copied)
 
     @property
     def args(self) -> list[Sequence[str | bytes]] | None:
@@ -180,32 +163,44 @@ class Lanes(Runner[LaneResults]):
         number = arguments.element("lanes.machine", lane, self._count)
         job = self._job or self._new_job(self._fork or self._machine.snapshot(), Outputs(0, (), False))
         retired = 0 if self._job is None else int(job.outputs.retired[number])
-        machine = LaneMachine(self._machine, self._on_host(job), number, retired)
+        machine = LaneMachine(self._machine, self.backend.on_host(job), number, retired)
         machine.breakpoints = self.breakpoints
         return machine
 
-    @staticmethod
-    def _on_host(job: Job) -> Job:
-        """The job with all that lanes begin with in the host's memory."""
-        return job
+    # -- what a GPU has of them ------------------------------------------------------------------------------
+    @property
+    def on_device(self) -> OnDevice:
+        """Registers and memory of all lanes where they are, after a run on a GPU; else a UsageError."""
+        return self.backend.on_device
+
+    @property
+    def device_bytes(self) -> int:
+        """Device memory that the lanes have, pages that none has written yet included."""
+        return self.backend.device_bytes
+
+    @property
+    def device_seconds(self) -> float:
+        """How long kernels ran in the last run."""
+        return self.backend.device_seconds
+
+    @property
+    def left_device(self) -> int:
+        """How many lanes of a GPU's the CPU went on with in the last run."""
+        return self.backend.left_device
 
     # -- running ---------------------------------------------------------------------------------------------
     def _prepare(self) -> None:
         if self._job is None:
-            self._released = 0
             self._job = self._new_job(self._fork or self._machine.snapshot(), self._new_outputs())
-            for worker in self._workers:
-                worker.clear_counters()
         else:
             self._job.outputs.go_on()
             self._release(self._job)
-        self._before = self._sum(COUNTED)
+        self._before = self.backend.retired
 
     def _new_job(self, snapshot: MachineSnapshot, outputs: Outputs) -> Job:
         """Fix what the lanes begin with. Raises UsageError."""
         if self._args is not None and snapshot.retired:
             raise UsageError("lanes.args is set, but the program has begun; its arguments were read already")
-        lane_loop()
         kept = [(s.start, s.stop) for s in self._keep if isinstance(s, slice)]
         for span in [*self.memory, *kept]:
             _require_mapped(snapshot, *span)
@@ -231,12 +226,13 @@ class Lanes(Runner[LaneResults]):
         free = stopped[~np.isin(out.pc[stopped], np.array([*self.breakpoints], np.uint64))]
         out.stop[free] = Stop.BUDGET.code
         job.again.update(free.tolist())
-        self._released += len(free)
 
     def _new_outputs(self) -> Outputs:
         """Room for results. Raises UsageError if the host has none."""
         try:
-            return Outputs(self._count, self._keep, self._machine.lane.process is not None, self._empty)
+            return Outputs(
+                self._count, self._keep, self._machine.lane.process is not None, self.backend.empty
+            )
         except (MemoryError, ValueError):
             what = f"the results of {self._count} lanes do not fit into the host's memory"
             raise UsageError(f"{what}; keep less of each, or run fewer at a time") from None
@@ -244,73 +240,18 @@ class Lanes(Runner[LaneResults]):
     def _run(self, plan: Plan) -> LaneResults:
         job = self._job
         assert job is not None
-        left = plan.budget
-        # policies count what they are asked, by each lane
-        if left and job.has_common_start and not self.breakpoints and not self._machine.policies:
-            self._job = job = replace(
-                job, base=self._worker(job).past_startup(job, min(plan.batch, left) - 1)
-            )
-        while left and not self._cancel.value:
-            fresh = np.flatnonzero(job.outputs.stop == NOT_RUN).astype(np.uint64)
-            work = Work(fresh, sorted(job.kept.keys() | job.again), self.threads)
-            if not len(work):
-                break
-            batch = min(plan.batch, left)
-            left -= batch
-            self._pass(job, work, batch, last=not left)
+        self.backend.run(job, plan, self.breakpoints, self.threads)
         unfinished = Stop.CANCELLED if self._cancel.value else Stop.BUDGET
         return job.outputs.results(unfinished, self.seconds)
 
-    def _worker(self, job: Job) -> Worker:
-        """The first worker."""
-        if not self._workers:
-            self._add_worker(job)
-        return self._workers[0]
-
-    def _add_worker(self, job: Job) -> None:
-        worker = Worker(self._machine.lane, self._machine.engine_kind.unwatched(), job)
-        if self._workers:
-            worker.learn_from(self._workers[0])
-        self._workers.append(worker)
-
-    def _pass(self, job: Job, work: Work, budget: int, last: bool) -> None:
-        """Run every lane that has not ended once."""
-        while len(self._workers) < min(self.threads, len(work)):
-            self._add_worker(job)
-        errors: list[BaseException] = []
-
-        def run(worker: Worker) -> None:
-            try:
-                worker.begin(job, self.breakpoints, budget, last)
-                while not self._cancel.value and (task := work.take()) is not None:
-                    task(worker)
-            except BaseException as error:
-                errors.append(error)
-                self._cancel.value = 1
-
-        workers = self._workers[: min(self.threads, len(work))]
-        jobs = [threading.Thread(target=run, args=(worker,), daemon=True) for worker in workers]
-        for thread in jobs:
-            thread.start()
-        try:
-            for thread in jobs:
-                thread.join()
-        finally:
-            self._cancel.value |= any(thread.is_alive() for thread in jobs)
-            for thread in jobs:
-                thread.join()
-        if errors:
-            raise errors[0]
-
-    def _sum(self, counter: int) -> int:
-        return sum(worker.counters[counter] for worker in self._workers)
-
     def _progress(self, running: bool, seconds: float) -> Progress:
-        finished, retired = self._sum(FINISHED), self._sum(COUNTED) - self._before
-        counts = {stop: self._sum(BY_CODE + code) for code, stop in enumerate(STOPS)}
-        counts[Stop.BREAKPOINT] -= self._released
-        stops = {stop: count for stop, count in counts.items() if count}
-        return Progress(running, self._count, finished - self._released, retired, seconds, stops)
+        stops, retired = {}, self.backend.retired - self._before
+        if self._job is not None:
+            codes = self._job.outputs.stop
+            counts = {stop: int(np.count_nonzero(codes == stop.code)) for stop in STOPS}
+            stops = {stop: count for stop, count in counts.items() if count and stop not in GOES_ON}
+        finished = sum(stops.values()) or (self.backend.ended if running else 0)
+        return Progress(running, self._count, finished, retired, seconds, stops)
 
     def _require_program(self, name: str) -> None:
         if self._machine.lane.process is None:
@@ -328,30 +269,3 @@ def _require_mapped(snapshot: MachineSnapshot, start: int, stop: int) -> None:
             at = region.end
     if at < stop:
         raise UsageError(f"no guest memory at {at:#x}, which is in the lanes' [{start:#x}:{stop:#x}]")
-
-
-class Work:
-    """Lanes that a pass has left to run, for threads to take from: fresh ones first."""
-
-    def __init__(self, fresh: Words, kept: list[int], threads: int) -> None:
-        self._fresh, self._kept, self._threads = fresh, kept, threads
-        self._lock = threading.Lock()
-        self._next = 0
-
-    def __len__(self) -> int:
-        return len(self._fresh) + len(self._kept)
-
-    def take(self) -> Callable[[Worker], None] | None:
-        """What to do next, fewer lanes at a time towards the end; None if nothing is left."""
-        with self._lock:
-            at = self._next
-            if at < len(self._fresh):
-                size = min(MOST_AT_ONCE, max(1, (len(self._fresh) - at) // (2 * self._threads)))
-                self._next += size
-                numbers = self._fresh[at : at + size]
-                return lambda worker: worker.run_fresh(numbers)
-            if at < len(self):
-                self._next += 1
-                lane = self._kept[at - len(self._fresh)]
-                return lambda worker: worker.run_kept(lane)
-            return None

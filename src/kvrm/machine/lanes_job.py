@@ -15,7 +15,7 @@ from kvrm.machine.texts import Texts
 from kvrm.memory import Changes, Prot, Snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """What lanes were given when they began, and what they have brought so far; workers share it.
 

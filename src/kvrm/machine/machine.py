@@ -11,12 +11,11 @@ from kvrm import arguments
 from kvrm.errors import UsageError
 from kvrm.isa.features import identification
 from kvrm.lane.state import State
-from kvrm.lane.stops import Stop
+from kvrm.lane.stops import ENDED
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import (
     ANSWERS,
     REPLACEMENTS,
-    TARGETS,
     EngineKind,
     check_policies,
     checked_features,
@@ -41,9 +40,6 @@ from kvrm.streams import Closed
 if TYPE_CHECKING:
     from kvrm.machine.lanes import Lanes
     from kvrm.observe.profile import Profile
-
-ENDED = (Stop.EXIT, Stop.SIGNAL, Stop.SYSCALL)
-"""Stops after which a program does not go on by itself: it is over, or waits for what cannot come."""
 
 
 class Machine(Registers):
@@ -154,8 +150,9 @@ class Machine(Registers):
             self.lane.replacements = named(REPLACEMENTS)(self, program)
         self._lanes: Lanes | None = None
         if lanes is not None:
-            self._lanes = named(TARGETS[self.target])(self, lanes)
-            assert self._lanes is not None
+            from kvrm.machine.lanes import Lanes
+
+            self._lanes = Lanes(self, lanes)
             self._lanes.args, self._lanes.stdin = args_of_lanes, stdin_of_lanes
 
     @property
@@ -348,8 +345,9 @@ class Machine(Registers):
         They share nothing that one of them could change, and this machine stays as it is.
         """
         self._solo.require_idle()
-        made: Lanes = named(TARGETS[self.target])(self, lanes, threads, self.snapshot())
-        return made
+        from kvrm.machine.lanes import Lanes
+
+        return Lanes(self, lanes, threads, self.snapshot())
 
     def __repr__(self) -> str:
         return f"<kvrm.Machine {self.engine} pc={self.pc:#x} retired={self.retired}>"

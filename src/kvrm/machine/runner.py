@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kvrm.arguments import integer
 from kvrm.arguments import seconds as checked_seconds
 from kvrm.errors import UsageError
-from kvrm.lane.stops import Stop
+from kvrm.lane.stops import GOES_ON, Stop
 from kvrm.machine.result import Progress, Result
 
 T = TypeVar("T")
@@ -24,8 +24,6 @@ SLICE = 10_000_000
 """Instructions between two looks at whether a run was cancelled."""
 BATCH = 10_000_000
 """Instructions in a batch unless the caller says otherwise."""
-GOES_ON = (Stop.BUDGET, Stop.CANCELLED)
-"""Stops after which another run simply continues."""
 _background: weakref.WeakSet[Runner[Any]] = weakref.WeakSet()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvrm import arguments
 from kvrm.errors import UsageError
-from kvrm.memory import PAGE, GuestFault, Memory, Prot
+from kvrm.memory import PAGE, GuestFault, Memory, Prot, page_up
 from kvrm.memory.addresses import address, sliced, span
 
 
@@ -45,7 +45,7 @@ class MemoryView:
         if not isinstance(prot, str) or set(prot) - set("rwx"):
             raise UsageError(f"prot is {arguments.shown(prot)}; it takes letters of rwx")
         wanted = sum((Prot[c.upper()] for c in set(prot)), Prot(0))
-        reached, end = start & -PAGE, (stop + PAGE - 1) & -PAGE
+        reached, end = start & -PAGE, page_up(stop)
         for region in [*self._memory.regions(), None]:
             low, high = (end, end) if region is None else (region.start, region.end)
             if reached < min(low, end):

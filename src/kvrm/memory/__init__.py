@@ -21,8 +21,8 @@ from kvrm.memory.faults import (
     untagged,
 )
 from kvrm.memory.memory import Memory
-from kvrm.memory.page_table import OUTSIDE, R_BIT, VA_BITS, W_BIT, X_BIT, PageTable
-from kvrm.memory.pages import PAGE, Image
+from kvrm.memory.page_table import OUTSIDE, R_BIT, VA_BITS, VA_END, W_BIT, X_BIT, PageTable
+from kvrm.memory.pages import PAGE, Image, page_up
 from kvrm.memory.regions import Mark, Prot, Region
 from kvrm.memory.snapshots import Changes, Snapshot
 
@@ -31,6 +31,7 @@ __all__ = [
     "PAGE",
     "R_BIT",
     "VA_BITS",
+    "VA_END",
     "W_BIT",
     "X_BIT",
     "AccessKind",
@@ -47,5 +48,6 @@ __all__ = [
     "Region",
     "SPAlignmentFault",
     "Snapshot",
+    "page_up",
     "untagged",
 ]

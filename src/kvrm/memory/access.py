@@ -29,45 +29,32 @@ def reached(space: Space, address: int, size: int, kind: int) -> int:
     return size
 
 
-def load_range(space: Space, address: int, size: int, kind: int, to: int) -> int:
-    """Copy guest bytes, which may be accessed, to an address of the host."""
+def transfer(space: Space, address: int, size: int, kind: int, data: int) -> int:
+    """Copy guest bytes to an address of the host, or from there if `kind` is W_BIT.
+
+    How many bytes come before the first that is refused; unless that is all, nothing is copied.
+    """
+    allowed = reached(space, address, size, kind)
+    if allowed < size:
+        return allowed
     done = 0
     while done < size:
+        entry = reach(space, address + done, kind)
         offset = within(address + done)
         here = min(PAGE - offset, size - done)
-        space.take(reach(space, address + done, kind), offset, to + done, here)
+        if kind == W_BIT:
+            space.give(entry, offset, data + done, here)
+        else:
+            space.take(entry, offset, data + done, here)
         done += here
-    return 0
-
-
-def store_range(space: Space, address: int, size: int, source: int) -> int:
-    """Copy bytes of the host to guest memory that may be written."""
-    done = 0
-    while done < size:
-        offset = within(address + done)
-        here = min(PAGE - offset, size - done)
-        space.give(reach(space, address + done, W_BIT), offset, source + done, here)
-        done += here
-    return 0
+    return size
 
 
 def read(space: Space, address: int, size: int, to: int) -> int:
-    """Copy one or more bytes from the guest; not 0 if that was refused."""
-    entry = reach(space, address, R_BIT)
-    head = min(room(address), size)
-    rest = size - head
-    if entry == 0 or reached(space, address + head, rest, R_BIT) < rest:
-        return 1
-    space.take(entry, within(address), to, head)
-    return load_range(space, address + head, rest, R_BIT, to + head)
+    """Copy from the guest; not 0 if that was refused."""
+    return transfer(space, address, size, R_BIT, to) - size
 
 
 def write(space: Space, address: int, size: int, source: int) -> int:
-    """Copy one or more bytes to the guest, all or nothing; not 0 if that was refused."""
-    entry = reach(space, address, W_BIT)
-    head = min(room(address), size)
-    rest = size - head
-    if entry == 0 or reached(space, address + head, rest, W_BIT) < rest:
-        return 1
-    space.give(entry, within(address), source, head)
-    return store_range(space, address + head, rest, source + head)
+    """Copy to the guest; not 0 if that was refused."""
+    return transfer(space, address, size, W_BIT, source) - size

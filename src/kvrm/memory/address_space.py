@@ -9,8 +9,8 @@ from typing import Final
 from kvrm.arguments import integer, shown
 from kvrm.errors import UsageError
 from kvrm.memory.faults import AccessKind, BeyondFile, GuestFault, untagged
-from kvrm.memory.page_table import ENTRIES, VA_BITS, PageTable
-from kvrm.memory.pages import PAGE, PAGE_SHIFT, Image
+from kvrm.memory.page_table import ENTRIES, VA_END, PageTable
+from kvrm.memory.pages import PAGE, PAGE_SHIFT, Image, page_up
 from kvrm.memory.physical import PhysicalPages
 from kvrm.memory.regions import (
     Mark,
@@ -24,7 +24,6 @@ from kvrm.memory.snapshots import Snapshot
 
 OFFSET: Final = PAGE - 1
 UNTAGGED: Final = (1 << 56) - 1
-_VA_END: Final = 1 << VA_BITS
 _LOWEST: Final = 1 << 16
 
 
@@ -44,10 +43,13 @@ class AddressSpace:
 
     `on_remap(start, end)` is called after these addresses were mapped, unmapped, protected, poked or
     restored: what was derived from their bytes (decoded code) is stale. It is not called for what the guest
-    writes; an Arm program announces new code itself, by `ic ivau`.
+    writes; an Arm program announces new code itself, by `ic ivau`. With `in_turn`, where many lanes run from
+    one snapshot, it is called when a lane first writes to a page: else a lane could tell which code those
+    before it have run.
     """
 
-    def __init__(self, limit: int = 4 << 30) -> None:
+    def __init__(self, limit: int = 4 << 30, in_turn: bool = False) -> None:
+        self._in_turn = in_turn
         self.on_remap: Callable[[int, int], None] | None = None
         self._physical = PhysicalPages(min(integer("the memory limit", limit, 0) >> PAGE_SHIFT, ENTRIES))
         self._table = PageTable()
@@ -177,12 +179,12 @@ class AddressSpace:
         )
         return min(size, max(backed, private, 0))
 
-    def find_free(self, length: int, hint: int = 0, low: int = _LOWEST, high: int = _VA_END) -> int | None:
+    def find_free(self, length: int, hint: int = 0, low: int = _LOWEST, high: int = VA_END) -> int | None:
         """Where `length` bytes could be mapped within low <= address < high, or None.
 
         At `hint` if that is not 0, is page aligned and is free; else as high as possible.
         """
-        length = (length + OFFSET) & -PAGE
+        length = page_up(length)
         fits = hint and not hint & OFFSET and low <= hint <= high - length
         if fits and not self._regions.between(hint, hint + length):
             return hint
@@ -218,8 +220,11 @@ class AddressSpace:
 
     def _own(self, index: int, region: Region) -> int:
         """Make page `index` of `region` the lane's own; fill its entry and return it."""
+        stale = self._in_turn and region.prot & Prot.X and index not in self._physical.changed
         page = self._physical.own(index, region.page_at(index << PAGE_SHIFT))
         entry = self._entries[index] = page | int(region.prot)
+        if stale:
+            self._notify([(index << PAGE_SHIFT, (index + 1) << PAGE_SHIFT)])
         return entry
 
     def _locate(self, address: int) -> tuple[int, Region]:

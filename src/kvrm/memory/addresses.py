@@ -6,15 +6,12 @@ as it is.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from kvrm.arguments import integer, shortened, shown
 from kvrm.errors import UsageError
 from kvrm.memory.faults import untagged
-from kvrm.memory.page_table import VA_BITS
-
-VA_END: Final = 1 << VA_BITS
-"""The first address that no guest memory can have."""
+from kvrm.memory.page_table import VA_BITS, VA_END
 
 
 def address(name: str, value: Any) -> int:

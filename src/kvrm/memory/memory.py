@@ -177,7 +177,7 @@ class Memory(AddressSpace):
     def _read_pages(self, address: int, length: int, kind: AccessKind) -> bytes:
         self._require(address, length, kind)
         data = ctypes.create_string_buffer(length)
-        access.load_range(self, address, length, kind, ctypes.addressof(data))
+        access.transfer(self, address, length, kind, ctypes.addressof(data))
         return data.raw
 
     # Snapshots

@@ -6,10 +6,12 @@ import ctypes
 import mmap
 from typing import Final
 
-from kvrm.memory.pages import MAP_NORESERVE, PAGE, PAGE_SHIFT, anonymous, host_address
+from kvrm.memory.pages import MAP_NORESERVE, PAGE, PAGE_SHIFT, anonymous, host_address, page_up
 
 VA_BITS: Final = 39
 """Bits of a user address: 512 GiB, the smallest configuration of Linux on arm64 with 4 KiB pages."""
+VA_END: Final = 1 << VA_BITS
+"""The first address that no guest memory can have."""
 
 ENTRIES: Final = 1 << (VA_BITS - PAGE_SHIFT)
 """Entries in the table, one for each page of the address space."""
@@ -47,7 +49,7 @@ class PageTable:
         """Forget the entries of pages first <= page < last; cheap for ranges of any size."""
         low, high = first * _ENTRY, last * _ENTRY
         if high - low > _LARGE:
-            inner_low, inner_high = (low + PAGE - 1) & -PAGE, high & -PAGE
+            inner_low, inner_high = page_up(low), high & -PAGE
             self._mapping.madvise(mmap.MADV_DONTNEED, inner_low, inner_high - inner_low)
             ctypes.memset(self.address + low, 0, inner_low - low)
             low = inner_high

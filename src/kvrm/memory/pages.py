@@ -31,6 +31,11 @@ MAP_NORESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000)
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 
+def page_up(address: int) -> int:
+    """The address, or that of the next page if it is inside one."""
+    return (address + PAGE - 1) & -PAGE
+
+
 def anonymous(length: int, flags: int = 0) -> mmap.mmap:
     """`length` zero bytes, private to the process, that cost memory only once touched.
 
@@ -69,7 +74,7 @@ class Image:
         self.name = name
         self.ends = ends
         self.size = len(view)
-        self._end = (self.size + PAGE - 1) & -PAGE
+        self._end = page_up(self.size)
         # An anonymous mapping may not be empty.
         self._bytes = anonymous(self._end or PAGE)
         self._bytes[: self.size] = view

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from kvrm.arguments import integer, shown
 from kvrm.errors import UsageError
-from kvrm.memory.page_table import VA_BITS
+from kvrm.memory.page_table import VA_END
 from kvrm.memory.pages import PAGE, ZERO_PAGE, Image
 
 _start = attrgetter("start")
@@ -182,7 +182,7 @@ def differences(old: RegionList, new: RegionList) -> list[tuple[int, int]]:
 def checked_range(start: int, length: int) -> tuple[int, int]:
     """Start and end of a range. Raises UsageError unless it is one page or more of the address space."""
     start, length = integer("the start", start), integer("the length", length)
-    if (start | length) & PAGE - 1 or length <= 0 or start < 0 or start + length > 1 << VA_BITS:
+    if (start | length) & PAGE - 1 or length <= 0 or start < 0 or start + length > VA_END:
         what = f"{shown(length)} bytes at {shown(start)}"
         raise UsageError(f"cannot map {what}: not whole pages of the address space")
     return start, start + length

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kvrm.isa.definition import Execution
 from kvrm.isa.execution import Classes, Words
-from kvrm.neural.weights import Floats
+from kvrm.neural.weights import Floats, views_of
 
 NAME = "dispatch-135"
 INPUTS, HIDDEN, OUTPUTS = 8, 8, len(Execution)
@@ -23,8 +23,7 @@ Parts = tuple[npt.NDArray[np.float64], ...]
 
 def parts_of(flat: npt.NDArray[np.float64]) -> Parts:
     """Weights (8, 8) and biases (8) of the hidden layer, (7, 8) and (7) of the outputs: views."""
-    a, b, c = np.cumsum([INPUTS * HIDDEN, HIDDEN, HIDDEN * OUTPUTS]).tolist()
-    return flat[:a].reshape(HIDDEN, INPUTS), flat[a:b], flat[b:c].reshape(OUTPUTS, HIDDEN), flat[c:]
+    return tuple(views_of(flat, ((HIDDEN, INPUTS), (HIDDEN,), (OUTPUTS, HIDDEN), (OUTPUTS,))))
 
 
 def outputs_of(parts: Parts) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -42,7 +42,6 @@ class HostNetwork:
         return chosen[:count], margins[:count]
 
     def classes(self, words: Words) -> Classes:
-        """Class of each word."""
         return self.decide(words)[0]
 
 
@@ -84,10 +83,8 @@ def _text() -> str:
 
 
 def shipped() -> Policy:
-    """The policy of the weights that ship."""
     return HostNetwork(load(NAME, COUNT)).classes
 
 
 def random_policy(seed: int = 0) -> Policy:
-    """The policy of random weights."""
     return HostNetwork(random_weights(seed)).classes

@@ -18,7 +18,6 @@ class InlineNetwork:
         self.name = hash_of(flat)[:24]
 
     def __call__(self, words: Words) -> Classes:
-        """Class of each word."""
         return self._host.classes(words)
 
     def emit(self, e: Emitter, word: Value) -> Value:
@@ -27,5 +26,4 @@ class InlineNetwork:
 
 
 def shipped() -> InlineNetwork:
-    """The policy of the weights that ship."""
     return InlineNetwork(load(NAME, COUNT))

@@ -8,7 +8,7 @@ that no rounding can undo: an a-priori bound of the error of sums in float32, in
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +59,6 @@ class Certificate:
     def holds(self) -> bool:
         """Whether every word has its class, whatever the rounding."""
         return not self.wrong and not self.undecided
-
-    def as_json(self) -> dict[str, object]:
-        """For a file."""
-        return asdict(self)
 
 
 def prove(flat: Floats) -> Certificate:

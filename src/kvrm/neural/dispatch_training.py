@@ -5,7 +5,6 @@ The same seed gives the same weights on the same machine; another one's linear a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,10 +13,10 @@ import numpy.typing as npt
 from kvrm.isa.execution import CELLS, classes, words_of
 from kvrm.neural import dispatch_baseline as baseline
 from kvrm.neural import dispatch_network as network
-from kvrm.neural.activations import softmax
-from kvrm.neural.adam import Adam
+from kvrm.neural.adam import Adam, rate_at
 from kvrm.neural.dispatch_host import HostNetwork
 from kvrm.neural.dispatch_network import WIDTH
+from kvrm.neural.layers import add_rows, softmax
 from kvrm.neural.weights import Floats
 
 BATCH = 2048
@@ -55,7 +54,9 @@ def train(seed: int, steps: int, report: Report) -> Floats:
                 pool = np.argpartition(lead, POOL)[:POOL]
         hard = pool[rng.integers(0, len(pool), 3 * BATCH // 4)]
         cells = np.concatenate([rng.integers(0, CELLS, BATCH // 4), hard])
-        adam.step(gradient_of(flat, words[cells], wanted[cells]), _rate(step, steps))
+        adam.step(
+            gradient_of(flat, words[cells], wanted[cells]), rate_at(step, steps, RATE, LAST_RATE, WARM_UP)
+        )
     return flat
 
 
@@ -63,10 +64,6 @@ def leads(flat: Floats) -> Floats:
     """For each cell by how much the right output leads (float32); not above zero where it is wrong."""
     chosen, margins = HostNetwork(flat).decide(words_of(np.arange(CELLS, dtype=np.uint32)))
     return np.where(chosen == classes(), margins, -margins)
-
-
-def _rate(step: int, steps: int) -> float:
-    return RATE * min(1, step / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2 + LAST_RATE
 
 
 def gradient_of(flat: Floats, words: npt.NDArray[np.uint32], wanted: npt.NDArray[np.uint8]) -> Floats:
@@ -85,15 +82,8 @@ def gradient_of(flat: Floats, words: npt.NDArray[np.uint32], wanted: npt.NDArray
         error = error @ layers[number][0]
         if number:
             error *= values[number] > 0
-    _add_rows(network.embedding_of(gradient), words >> np.uint32(24), error[:, :WIDTH])
+    add_rows(network.embedding_of(gradient), words >> np.uint32(24), error[:, :WIDTH])
     return gradient
-
-
-def _add_rows(table: Floats, rows: npt.NDArray[np.uint32], values: Floats) -> None:
-    """`np.add.at`, many times as fast."""
-    order = np.argsort(rows, kind="stable")
-    present, first = np.unique(rows[order], return_index=True)
-    table[present] += np.add.reduceat(values[order], first, axis=0)
 
 
 def train_baseline(seed: int) -> Floats:
@@ -105,8 +95,7 @@ def train_baseline(seed: int) -> Floats:
     parts, slopes = baseline.parts_of(flat), baseline.parts_of(gradient)
     for step in range(BASELINE_STEPS):
         hidden, outputs = baseline.outputs_of(parts)
-        raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        error = raised / raised.sum(axis=1, keepdims=True) / len(outputs) - shares
+        error = softmax(outputs) / len(outputs) - shares
         slopes[2][:], slopes[3][:] = error.T @ hidden, error.sum(axis=0)
         error = (error @ parts[2]) * (1 - hidden * hidden)
         slopes[0][:], slopes[1][:] = error.T @ baseline.BYTES, error.sum(axis=0)

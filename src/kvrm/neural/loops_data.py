@@ -77,11 +77,9 @@ class LoopData:
     seen: Any
 
     def rows(self, part: int) -> Any:
-        """The indices of a part."""
         return np.flatnonzero(self.part == part)
 
     def bodies(self, part: int) -> list[Body]:
-        """The bodies of a part."""
         return [tuple(self.words[i, : self.lengths[i]].tolist()) for i in self.rows(part)]
 
     def hash_of(self, part: int) -> str:
@@ -121,7 +119,6 @@ def collect(paths: Iterable[Path]) -> LoopData:
 
 
 def save(data: LoopData, path: Path) -> None:
-    """Write it to a file."""
     save_fields(path, data)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from kvrm.loops.sites import Body
 from kvrm.loops.structure import CONDITIONS, Bound, Effect, Structure
 from kvrm.neural import weights
-from kvrm.neural.activations import sigmoid
+from kvrm.neural.layers import Parts, linear, sigmoid
 from kvrm.neural.weights import Floats
 
 NAME = "loops-1.08m"
@@ -60,8 +60,6 @@ SHAPES: dict[str, tuple[int, ...]] = {
 }
 """Every array, in the order of the flat layout. The gates of an LSTM are input, forget, cell, output."""
 COUNT = sum(int(np.prod(shape)) for shape in SHAPES.values())
-
-Parts = dict[str, Floats]
 
 
 def parts_of(flat: Floats) -> Parts:
@@ -114,9 +112,9 @@ def batch_of(bodies: Sequence[Body]) -> Batch:
 def forward(p: Parts, batch: Batch) -> tuple[Floats, Floats, dict[str, Any]]:
     """Outputs of the heads (n, OUTPUTS), scores of registers (n, 32, 3), and what training needs again."""
     kept: dict[str, Any] = {"bits": batch.bits, "registers": batch.registers, "mask": batch.mask}
-    kept["wide"] = np.maximum(kept["bits"] @ p["bits.weight"].T + p["bits.bias"], 0)
-    kept["middle"] = np.maximum(kept["wide"] @ p["middle.weight"].T + p["middle.bias"], 0)
-    x = kept["middle"] @ p["word.weight"].T + p["word.bias"]
+    kept["wide"] = np.maximum(linear(p, "bits", kept["bits"]), 0)
+    kept["middle"] = np.maximum(linear(p, "middle", kept["wide"]), 0)
+    x = linear(p, "word", kept["middle"])
     for field, numbers in zip(p["fields"], kept["registers"], strict=True):
         x = x + field[numbers]
     for layer in range(2):
@@ -124,14 +122,14 @@ def forward(p: Parts, batch: Batch) -> tuple[Floats, Floats, dict[str, Any]]:
         x = np.concatenate(ways, axis=2)
     kept["read"] = x
     kept["named"] = _named(x, kept["registers"], batch.mask)
-    kept["context"] = np.maximum(kept["named"] @ p["context.weight"].T + p["context.bias"], 0)
-    scores = kept["context"] @ p["pointers.weight"].T + p["pointers.bias"]
+    kept["context"] = np.maximum(linear(p, "context", kept["named"]), 0)
+    scores = linear(p, "pointers", kept["context"])
     last = batch.mask.sum(axis=1).astype(int) - 1
     kept["last"] = last
     ends = np.concatenate([x[np.arange(len(x)), last, :HIDDEN], x[:, 0, HIDDEN:]], axis=1)
     kept["ends"] = ends
-    kept["pooled"] = np.maximum(ends @ p["pooled.weight"].T + p["pooled.bias"], 0)
-    return kept["pooled"] @ p["heads.weight"].T + p["heads.bias"], scores, kept
+    kept["pooled"] = np.maximum(linear(p, "pooled", ends), 0)
+    return linear(p, "heads", kept["pooled"]), scores, kept
 
 
 def _named(x: Floats, registers: Any, mask: Floats) -> Floats:
@@ -173,7 +171,6 @@ class Network:
         self._parts = parts_of(np.ascontiguousarray(flat))
 
     def __call__(self, bodies: Sequence[Body]) -> list[Structure | None]:
-        """What each body does."""
         outputs, scores, _ = forward(self._parts, batch_of(bodies))
         return structures_of(outputs, scores)
 
@@ -243,5 +240,4 @@ def shipped(directory: Path = weights.SHIPPED) -> Network:
 
 
 def random_policy(seed: int = 0) -> Network:
-    """The policy of random weights."""
     return Network(random_weights(seed))

@@ -5,14 +5,14 @@ The same seed gives the same weights on the same machine; another one's linear a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kvrm.isa.a64 import decode
-from kvrm.neural.adam import Adam
+from kvrm.neural.adam import Adam, rate_at
+from kvrm.neural.layers import Parts, linear_back, softmax
 from kvrm.neural.loops_network import (
     BOTH,
     COUNT,
@@ -22,7 +22,6 @@ from kvrm.neural.loops_network import (
     POINTERS,
     REGISTERS,
     Batch,
-    Parts,
     forward,
     parts_of,
     pointed,
@@ -64,8 +63,7 @@ def train(words: Any, mask: Any, labels: Any, seed: int, steps: int, report: Rep
         losses.append(gradient_of(parts_of(flat), batch, wanted, parts_of(gradient)))
         size = float(np.sqrt((gradient * gradient).sum()))
         gradient *= min(1.0, LARGEST_GRADIENT / (size + 1e-9))
-        warm = min(1, step / WARM_UP)
-        adam.step(gradient, RATE * warm * (1 + math.cos(math.pi * step / steps)) / 2 + LAST_RATE)
+        adam.step(gradient, rate_at(step, steps, RATE, LAST_RATE, WARM_UP))
         if step % LOOK == 0 or step == steps:
             report(step, float(np.mean(losses)))
             losses.clear()
@@ -124,8 +122,7 @@ def gradient_of(p: Parts, batch: Batch, labels: Any, into: Parts) -> float:
 def _entropy(values: Floats, wanted: Any, slope: Floats) -> float:
     """Cross-entropy over the batch; its slope is added. Labels of -1 do not count."""
     known = wanted >= 0
-    raised = np.exp(values - values.max(axis=1, keepdims=True))
-    share = raised / raised.sum(axis=1, keepdims=True)
+    share = softmax(values)
     rows, n = np.flatnonzero(known), len(values)
     loss = -np.log(share[rows, wanted[rows]] + 1e-12).sum() / n
     share[rows, wanted[rows]] -= 1
@@ -133,19 +130,11 @@ def _entropy(values: Floats, wanted: Any, slope: Floats) -> float:
     return float(loss)
 
 
-def _linear(p: Parts, name: str, x: Floats, slope: Floats, into: Parts) -> Floats:
-    """Back through a layer: the slope of its input."""
-    flat, inputs = slope.reshape(-1, slope.shape[-1]), x.reshape(-1, x.shape[-1])
-    into[f"{name}.weight"] += flat.T @ inputs
-    into[f"{name}.bias"] += flat.sum(axis=0)
-    return slope @ p[f"{name}.weight"]
-
-
 def _back(p: Parts, batch: Batch, kept: dict[str, Any], slopes: Floats, scores: Floats, into: Parts) -> None:
-    pooled = _linear(p, "heads", kept["pooled"], slopes, into) * (kept["pooled"] > 0)
-    ends = _linear(p, "pooled", kept["ends"], pooled, into)
-    context = _linear(p, "pointers", kept["context"], scores, into) * (kept["context"] > 0)
-    named = _linear(p, "context", kept["named"], context, into)
+    pooled = linear_back(p, "heads", kept["pooled"], slopes, into) * (kept["pooled"] > 0)
+    ends = linear_back(p, "pooled", kept["ends"], pooled, into)
+    context = linear_back(p, "pointers", kept["context"], scores, into) * (kept["context"] > 0)
+    named = linear_back(p, "context", kept["named"], context, into)
     read = np.zeros_like(kept["read"])
     chosen = (kept["registers"][..., None] == np.arange(REGISTERS)) * batch.mask[None, :, :, None]
     for k in range(len(FIELDS)):
@@ -159,9 +148,9 @@ def _back(p: Parts, batch: Batch, kept: dict[str, Any], slopes: Floats, scores: 
     read = read * batch.mask[:, :, None]
     for k in range(len(FIELDS)):
         np.add.at(into["fields"][k], kept["registers"][k].ravel(), read.reshape(-1, read.shape[-1]))
-    middle = _linear(p, "word", kept["middle"], read, into) * (kept["middle"] > 0)
-    wide = _linear(p, "middle", kept["wide"], middle, into) * (kept["wide"] > 0)
-    _linear(p, "bits", kept["bits"], wide, into)
+    middle = linear_back(p, "word", kept["middle"], read, into) * (kept["middle"] > 0)
+    wide = linear_back(p, "middle", kept["wide"], middle, into) * (kept["wide"] > 0)
+    linear_back(p, "bits", kept["bits"], wide, into)
 
 
 def _lstm_back(p: Parts, name: str, kept: dict[str, Any], slope: Floats, into: Parts) -> Any:

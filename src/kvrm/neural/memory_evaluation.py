@@ -65,12 +65,8 @@ class Row:
         return 1 - (self.after.cycles + self.inference) / self.before.cycles
 
 
-def rows_of(name: str, trace: Trace, networks: Mapping[str, Policy]) -> list[Row]:
+def rows_of(name: str, trace: Trace, networks: Mapping[str, Policy]) -> Iterator[Row]:
     """A row for each policy."""
-    return list(_rows(name, trace, networks))
-
-
-def _rows(name: str, trace: Trace, networks: Mapping[str, Policy]) -> Iterator[Row]:
     before = _run(Session(nothing, np.zeros(1, np.int64)), trace).outcome
     yield Row(name, NONE, before, before)
     yield _decided(name, "rule", PolicySession(rule), trace, before)
@@ -127,7 +123,7 @@ def evaluate(
     found = {}
     for name, trace in traces.items():
         report(name)
-        found[name] = rows_of(name, trace, networks)
+        found[name] = list(rows_of(name, trace, networks))
     return found
 
 

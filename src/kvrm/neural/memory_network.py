@@ -17,31 +17,29 @@ from kvrm.caches.cache import LINE, LINE_SHIFT
 from kvrm.caches.rewards import PAGES
 from kvrm.caches.sites import CONFIGS, Policy, Questions, window_stride
 from kvrm.neural import weights
-from kvrm.neural.activations import sigmoid
+from kvrm.neural.layers import Parts, linear, sigmoid
 from kvrm.neural.weights import Floats
 
 INPUTS, ENCODED, STATE, FIELDS, HIDDEN = 10, 64, 128, 16, 192
 OUTPUTS = len(CONFIGS) + len(PAGES)
 SHAPES: dict[str, tuple[int, ...]] = {
-    "encoder1": (ENCODED, INPUTS),
-    "encoder1_bias": (ENCODED,),
-    "encoder2": (ENCODED, ENCODED),
-    "encoder2_bias": (ENCODED,),
-    "lstm1": (4 * STATE, ENCODED + STATE),
-    "lstm1_bias": (4 * STATE,),
-    "lstm2": (4 * STATE, STATE + STATE),
-    "lstm2_bias": (4 * STATE,),
-    "hidden": (HIDDEN, STATE + FIELDS),
-    "hidden_bias": (HIDDEN,),
-    "outputs": (OUTPUTS, HIDDEN),
-    "outputs_bias": (OUTPUTS,),
+    "encoder1.weight": (ENCODED, INPUTS),
+    "encoder1.bias": (ENCODED,),
+    "encoder2.weight": (ENCODED, ENCODED),
+    "encoder2.bias": (ENCODED,),
+    "lstm1.weight": (4 * STATE, ENCODED + STATE),
+    "lstm1.bias": (4 * STATE,),
+    "lstm2.weight": (4 * STATE, STATE + STATE),
+    "lstm2.bias": (4 * STATE,),
+    "hidden.weight": (HIDDEN, STATE + FIELDS),
+    "hidden.bias": (HIDDEN,),
+    "outputs.weight": (OUTPUTS, HIDDEN),
+    "outputs.bias": (OUTPUTS,),
 }
 """In the order of the flat array. An LSTM's rows are its gates, STATE each: input, forget, output, candidate;
 its columns are what comes in, then its own last output."""
 COUNT = sum(int(np.prod(shape)) for shape in SHAPES.values())
 NAME = f"memory-{COUNT}"
-
-Parts = dict[str, Floats]
 
 
 def parts_of(flat: Floats) -> Parts:
@@ -57,7 +55,7 @@ def random_weights(seed: int) -> Floats:
         if part.ndim == 2:
             gain = 1.0 if name.startswith("lstm") else 2.0
             part[:] = rng.normal(0, np.sqrt(gain / part.shape[1]), part.shape)
-    for name in ("lstm1_bias", "lstm2_bias"):
+    for name in ("lstm1.bias", "lstm2.bias"):
         parts_of(flat)[name][STATE : 2 * STATE] = 1  # remember, at first
     return flat
 
@@ -122,13 +120,13 @@ def fields_of(words: npt.NDArray[np.uint32]) -> Floats:
 # -- arithmetic --------------------------------------------------------------------------------------------
 
 
-def lstm(weights: Floats, bias: Floats, inputs: Floats) -> list[tuple[Floats, ...]]:
+def lstm(p: Parts, name: str, inputs: Floats) -> list[tuple[Floats, ...]]:
     """For each step of inputs (n, steps, width): what came in, gates after their functions, cell, output."""
     output = cell = np.zeros((len(inputs), STATE), np.float32)
     steps: list[tuple[Floats, ...]] = []
     for t in range(inputs.shape[1]):
         came = np.concatenate([inputs[:, t], output], axis=1)
-        sums = came @ weights.T + bias
+        sums = linear(p, name, came)
         gates, candidate = sigmoid(sums[:, : 3 * STATE]), np.tanh(sums[:, 3 * STATE :])
         old = cell
         cell = gates[:, STATE : 2 * STATE] * old + gates[:, :STATE] * candidate
@@ -140,14 +138,13 @@ def lstm(weights: Floats, bias: Floats, inputs: Floats) -> list[tuple[Floats, ..
 def outputs_of(flat: Floats, accesses: Floats, fields: Floats) -> Floats:
     """The last numbers (n, OUTPUTS) for what `accesses_of` and `fields_of` give."""
     p = parts_of(flat)
-    encoded = np.maximum(accesses @ p["encoder1"].T + p["encoder1_bias"], 0)
-    encoded = np.maximum(encoded @ p["encoder2"].T + p["encoder2_bias"], 0)
-    first = np.stack([step[-1] for step in lstm(p["lstm1"], p["lstm1_bias"], encoded)], axis=1)
-    last = lstm(p["lstm2"], p["lstm2_bias"], first)[-1][-1]
+    encoded = np.maximum(linear(p, "encoder1", accesses), 0)
+    encoded = np.maximum(linear(p, "encoder2", encoded), 0)
+    first = np.stack([step[-1] for step in lstm(p, "lstm1", encoded)], axis=1)
+    last = lstm(p, "lstm2", first)[-1][-1]
     together = np.concatenate([last, fields], axis=1)
-    hidden = np.maximum(together @ p["hidden"].T + p["hidden_bias"], 0)
-    out: Floats = hidden @ p["outputs"].T + p["outputs_bias"]
-    return out
+    hidden = np.maximum(linear(p, "hidden", together), 0)
+    return linear(p, "outputs", hidden)
 
 
 def answers_of(flat: Floats, q: Questions) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
@@ -167,10 +164,8 @@ def shipped(directory: Path = weights.SHIPPED) -> Policy:
 
 
 def named(name: str, directory: Path) -> Policy:
-    """The policy of the weights of this name."""
     return policy_of(weights.load(name, COUNT, directory))
 
 
 def random_policy(seed: int = 0) -> Policy:
-    """The policy of random weights."""
     return policy_of(random_weights(seed))

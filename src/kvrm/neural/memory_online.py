@@ -173,12 +173,10 @@ class Learning:
         self._recording = Recording()
 
     def attach(self, peek: Peek) -> None:
-        """The machine says how its code is read."""
         self._peek = peek
         self._recording.attach(peek)
 
     def feed(self, a: Accesses) -> None:
-        """The guest made these accesses."""
         self._recording.feed(a)
         if self._recording.accesses >= self._segment:
             self.learner.segment(self._recording.trace())

@@ -6,7 +6,6 @@ a regression: a site that could be one of several gets what is good on average. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,13 +13,13 @@ import numpy.typing as npt
 
 from kvrm.caches.rewards import PAGES, Examples
 from kvrm.caches.sites import CONFIGS
-from kvrm.neural.adam import Adam
+from kvrm.neural.adam import Adam, rate_at
+from kvrm.neural.layers import Parts, linear, linear_back
 from kvrm.neural.memory_network import (
     COUNT,
     HIDDEN,
     INPUTS,
     STATE,
-    Parts,
     accesses_of,
     answers_of,
     fields_of,
@@ -69,8 +68,8 @@ def train(seed: int, steps: int, examples: Examples, later: Examples, report: Re
     rng, flat = np.random.default_rng(seed), random_weights(seed)
     adam = Adam(flat)
     columns = (accesses_of(examples.questions), fields_of(examples.questions.words), *targets_of(examples))
-    parts_of(flat)["outputs"][:] = 0
-    parts_of(flat)["outputs_bias"][: len(CONFIGS)] = np.average(
+    parts_of(flat)["outputs.weight"][:] = 0
+    parts_of(flat)["outputs.bias"][: len(CONFIGS)] = np.average(
         columns[2][:, : len(CONFIGS)], axis=0, weights=columns[3]
     )
     often, same = columns[3] / columns[3].sum(dtype=np.float64), np.ones(BATCH, np.float32)
@@ -86,7 +85,7 @@ def train(seed: int, steps: int, examples: Examples, later: Examples, report: Re
         accesses *= kept(rng, (BATCH, 1, INPUTS), 0.1)
         mask = kept(rng, (BATCH, HIDDEN), DROPPED) / np.float32(1 - DROPPED)
         gradient, _ = gradient_of(flat, accesses, fields, wanted, same, mask)
-        rate = _rate(step, steps)
+        rate = rate_at(step, steps, RATE, LAST_RATE, WARM_UP)
         flat *= np.float32(1 - rate / RATE * DECAY)
         adam.step(clipped(gradient), rate)
     return found
@@ -110,10 +109,6 @@ def clipped(gradient: Floats) -> Floats:
     return gradient * np.float32(min(1.0, CLIP / max(length, 1e-12)))
 
 
-def _rate(step: int, steps: int) -> float:
-    return RATE * min(1, step / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2 + LAST_RATE
-
-
 def gradient_of(
     flat: Floats,
     accesses: Floats,
@@ -128,21 +123,21 @@ def gradient_of(
     """
     p, gradient = parts_of(flat), np.zeros(COUNT, np.float32)
     g = parts_of(gradient)
-    one = np.maximum(accesses @ p["encoder1"].T + p["encoder1_bias"], 0)
-    two = np.maximum(one @ p["encoder2"].T + p["encoder2_bias"], 0)
-    steps1 = lstm(p["lstm1"], p["lstm1_bias"], two)
-    steps2 = lstm(p["lstm2"], p["lstm2_bias"], np.stack([s[-1] for s in steps1], axis=1))
+    one = np.maximum(linear(p, "encoder1", accesses), 0)
+    two = np.maximum(linear(p, "encoder2", one), 0)
+    steps1 = lstm(p, "lstm1", two)
+    steps2 = lstm(p, "lstm2", np.stack([s[-1] for s in steps1], axis=1))
     joint = np.concatenate([steps2[-1][-1], fields], axis=1)
-    hidden = np.maximum(joint @ p["hidden"].T + p["hidden_bias"], 0) * mask
-    error, loss = _error(hidden @ p["outputs"].T + p["outputs_bias"], wanted, weights)
-    error = _layer(g, p, "outputs", hidden, error) * (hidden > 0) * mask
-    error = _layer(g, p, "hidden", joint, error)[:, :STATE]
+    hidden = np.maximum(linear(p, "hidden", joint), 0) * mask
+    error, loss = _error(linear(p, "outputs", hidden), wanted, weights)
+    error = linear_back(p, "outputs", hidden, error, g) * (hidden > 0) * mask
+    error = linear_back(p, "hidden", joint, error, g)[:, :STATE]
     later = np.zeros((len(fields), accesses.shape[1], STATE), np.float32)
     later[:, -1] = error
     later = _through_time(g, p, "lstm2", steps2, later)
     later = _through_time(g, p, "lstm1", steps1, later) * (two > 0)
-    later = _layer(g, p, "encoder2", one, later) * (one > 0)
-    _layer(g, p, "encoder1", accesses, later)
+    later = linear_back(p, "encoder2", one, later, g) * (one > 0)
+    linear_back(p, "encoder1", accesses, later, g)
     return gradient, loss
 
 
@@ -157,15 +152,6 @@ def _error(outputs: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, fl
     error[:, count:] = PAGE_SHARE * scale * (np.exp(logs) - wanted[:, count:])
     loss = (scale * off * off).sum() - PAGE_SHARE * (scale * wanted[:, count:] * logs).sum()
     return error, float(loss)
-
-
-def _layer(g: Parts, p: Parts, name: str, came: Floats, error: Floats) -> Floats:
-    """Add the slopes of a layer; the error of what came into it."""
-    rows, errors = came.reshape(-1, came.shape[-1]), error.reshape(-1, error.shape[-1])
-    g[name] += errors.T @ rows
-    g[f"{name}_bias"] += errors.sum(axis=0)
-    back: Floats = error @ p[name]
-    return back
 
 
 def _through_time(
@@ -191,6 +177,6 @@ def _through_time(
             axis=1,
         )
         cell = cell * f
-        came_error = _layer(g, p, name, came, sums)
+        came_error = linear_back(p, name, came, sums, g)
         back[:, t], output = came_error[:, :width], came_error[:, width:]
     return back

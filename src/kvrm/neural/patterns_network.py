@@ -23,8 +23,8 @@ from kvrm.binary.labels import OUTPUTS
 from kvrm.binary.proposals import Policy
 from kvrm.errors import UsageError
 from kvrm.isa.a64 import definitions
-from kvrm.neural.activations import softmax
-from kvrm.neural.weights import SHIPPED, Floats, load, path_of
+from kvrm.neural.layers import softmax
+from kvrm.neural.weights import SHIPPED, Floats, load, path_of, views_of
 
 NAME = "patterns-508k"
 LONGEST = 160
@@ -96,12 +96,7 @@ def sequences_of(encoded: Encoded, vocabulary: Sequence[str]) -> Sequences:
 
 def parts_of(flat: Floats) -> list[Floats]:
     """Embeddings, then weights and biases in the order of the layers: views of COUNT parameters."""
-    parts, at = [], 0
-    for shape in SHAPES:
-        size = int(np.prod(shape))
-        parts.append(flat[at : at + size].reshape(shape))
-        at += size
-    return parts
+    return views_of(flat, SHAPES)
 
 
 def random_weights(seed: int) -> Floats:
@@ -202,12 +197,10 @@ def policy_of(flat: Floats, vocabulary: Sequence[str]) -> Policy:
 
 
 def shipped() -> Policy:
-    """The policy of the weights that ship."""
     return policy_of(load(NAME, COUNT), vocabulary_of(SHIPPED))
 
 
 def random_policy(seed: int = 0) -> Policy:
-    """The policy of random weights."""
     return policy_of(random_weights(seed), vocabulary_of(SHIPPED))
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.binary.labels import NONE, OUTPUTS
-from kvrm.neural.activations import softmax
 from kvrm.neural.adam import Adam
+from kvrm.neural.layers import add_rows, softmax
 from kvrm.neural.patterns_network import (
     GAP,
     TABLES,
@@ -129,7 +129,7 @@ def _backward(parts: list[Floats], slopes: list[Floats], trace: Trace, error: Fl
     at_embedded += (bag / spans)[owner]
     at = 0
     for number, (_, width) in enumerate(TABLES):
-        _add_rows(slopes[number], trace.tokens[:, number], at_embedded[:, at : at + width])
+        add_rows(slopes[number], trace.tokens[:, number], at_embedded[:, at : at + width])
         at += width
     assert at == WIDTH
 
@@ -162,10 +162,3 @@ def _through(
     back[:-apart] += around[apart:, 0]
     back[apart:] += around[:-apart, 2]
     return back[rows]
-
-
-def _add_rows(table: Floats, rows: npt.NDArray[np.int64], values: Floats) -> None:
-    """`np.add.at`, many times as fast."""
-    order = np.argsort(rows, kind="stable")
-    present, first = np.unique(rows[order], return_index=True)
-    table[present] += np.add.reduceat(values[order], first, axis=0)

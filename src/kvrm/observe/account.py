@@ -81,12 +81,10 @@ class Account:
         return self.instructions - self._instructions, self.seconds - self._seconds
 
     def ran(self, instructions: int, seconds: float) -> None:
-        """That many instructions ran in native code."""
         self.instructions += instructions
         self.seconds += seconds
 
     def stepped(self, pc: int, retired: bool, seconds: float, fpcr: int) -> None:
-        """The reference engine ran the instruction at `pc`."""
         self._add(self.reference, pc & -PLACE, retired, seconds, fpcr)
 
     def sample(self, region: int, pc: int, fpcr: int) -> None:
@@ -105,19 +103,15 @@ class Account:
         weight.last, weight.fpcr = self.instructions, fpcr
 
     def followed(self, seconds: float) -> None:
-        """The program was followed, which took that long apart from native code."""
         self.following += seconds
 
     def asked(self, pages: Iterable[int]) -> None:
-        """Code on these pages was looked at for regions."""
         self.pages.update(pages)
 
     def places(self, number: int, entry: int, code: Code, seconds: float, cached: bool) -> None:
-        """A region can be entered from now on."""
         self.regions.setdefault(number, Placed(entry, code, seconds, cached, self.instructions))
 
     def called(self, number: int, seconds: float, count: int = 1) -> None:
-        """A system call was made."""
         calls = self.calls[number]
         calls.count += count
         calls.seconds += seconds

@@ -25,7 +25,6 @@ class Stepping:
 
     @property
     def retired(self) -> int:
-        """Instructions retired so far."""
         count: int = self._engine.retired
         return count
 
@@ -34,11 +33,9 @@ class Stepping:
         self._engine.retired = value
 
     def invalidate(self, start: int, end: int) -> None:
-        """Forget code derived from these addresses."""
         self._engine.invalidate(start, end)
 
     def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
-        """Run at most `budget` instructions."""
         end, first = self.retired + budget, True
         if self.retired < self._start:
             left: Exit = self._engine.run(min(budget, self._start - self.retired), breakpoints)

@@ -11,8 +11,9 @@ from typing import TextIO
 
 from kvrm.engine.reference import Reference
 from kvrm.isa.a64 import decode, disassemble
-from kvrm.isa.context import Event, Flags, System
+from kvrm.isa.context import Flags, System
 from kvrm.lane.state import State
+from kvrm.lane.stops import Reason
 from kvrm.memory import GuestFault, Memory
 from kvrm.values import Bits, Lift
 
@@ -100,5 +101,5 @@ class _Accesses(Reference):
     def branch(self, target: Bits, condition: Bits | None = None) -> None:
         """Not done."""
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """Not done."""

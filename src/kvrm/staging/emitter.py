@@ -35,6 +35,11 @@ def _signed(t: ir.Type, value: int) -> int:
     return value & ((1 << int(t.width)) - 1)
 
 
+def i64(value: int) -> ir.Constant:
+    """A constant of 64 bits, modulo 2^64."""
+    return constant(I64, value)
+
+
 def _mangle(t: ir.Type) -> str:
     if isinstance(t, ir.VectorType):
         return f"v{t.count}{_mangle(t.element)}"

@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 
-from kvrm.staging.emitter import I1, I64, PTR, Emitter
+from kvrm.staging.emitter import I1, I64, PTR, Emitter, i64
 from kvrm.staging.host import local
 from kvrm.staging.operations import ARITHMETIC, HOST, RELATIONS, Emitted, Operations
 
@@ -96,7 +96,7 @@ class _Translation:
         self._find_names(tree)
         self._block(tree.body)
         if not self._e.block.is_terminated:
-            self._e.ret(ir.Constant(I64, 0))
+            self._e.ret(i64(0))
         with self._e.goto_block(self.fn.entry_basic_block):
             self._e.branch(self.fn.basic_blocks[1])
 
@@ -153,7 +153,7 @@ class _Translation:
         self._e.store(operation(self._e.load(place, typ=I64), self._value(node.value)), place)
 
     def _return(self, node: ast.Return) -> None:
-        self._e.ret(self._value(node.value) if node.value else ir.Constant(I64, 0))
+        self._e.ret(self._value(node.value) if node.value else i64(0))
 
     def _break(self, node: ast.Break) -> None:
         self._e.branch(self._loops[-1][1])
@@ -179,7 +179,7 @@ class _Translation:
         assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
         *first, end = map(self._value, node.iter.args)
         counter, place = self._variable(), self._locals[node.target.id]
-        self._e.store(first[0] if first else ir.Constant(I64, 0), counter)
+        self._e.store(first[0] if first else i64(0), counter)
 
         def test() -> ir.Value:
             value = self._e.load(counter, typ=I64)
@@ -187,7 +187,7 @@ class _Translation:
             return self._e.icmp_signed("<", value, end)
 
         def step() -> None:
-            self._e.store(self._e.add(self._e.load(counter, typ=I64), ir.Constant(I64, 1)), counter)
+            self._e.store(self._e.add(self._e.load(counter, typ=I64), i64(1)), counter)
 
         self._loop(test, node.body, step)
 
@@ -222,7 +222,7 @@ class _Translation:
             return self._compare(node)
         if isinstance(node, ast.BoolOp):
             return self._short(node)
-        return self._e.icmp_signed("!=", self._value(node), ir.Constant(I64, 0))
+        return self._e.icmp_signed("!=", self._value(node), i64(0))
 
     def _compare(self, node: ast.Compare) -> ir.Value:
         """Of what is compared in a row, all is evaluated."""
@@ -251,13 +251,13 @@ class _Translation:
     def _value(self, node: ast.expr) -> ir.Value:
         match node:
             case ast.Constant(value=int(value)):
-                return ir.Constant(I64, int(value))
+                return i64(int(value))
             case ast.Name(id=name) if name in self._arrays:
                 return self._e.ptrtoint(self._arrays[name], I64)
             case ast.Name(id=name) if name in self._unrolled or name not in self._locals:
-                return ir.Constant(I64, int(self._known[name]))
+                return i64(int(self._known[name]))
             case ast.Attribute():
-                return ir.Constant(I64, int(self._static(node)))
+                return i64(int(self._static(node)))
             case ast.Name() | ast.Subscript():
                 return self._e.load(self._place(node), typ=I64)
             case ast.BinOp(op=op, left=left, right=right):
@@ -339,7 +339,7 @@ class _Translation:
         other = self._e.append_basic_block("other")
         switch = self._e.switch(key, other)
         for case, block in zip(cases, blocks, strict=True):
-            switch.add_case(ir.Constant(I64, int(case)), block)
+            switch.add_case(i64(int(case)), block)
         return blocks, other
 
     def _choose(

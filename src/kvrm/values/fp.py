@@ -3,8 +3,8 @@
 `fold` is `kvrm.values.softfloat`, which knows all of FPCR. `emit` is host arithmetic for FPCR = 0, the only
 value that compiled code meets: results that are numbers agree with Arm's, and where a lane is a NaN a rarely
 taken branch replaces it by Arm's NaN (the first signalling operand made quiet, else the first quiet one,
-else the default NaN). Lanes have 16, 32 or 64 bits. `fpcr` is a Python int; if it is a `softfloat.Control`,
-`fold` adds exceptions to its flags. Emitted code knows no exceptions.
+else the default NaN). Lanes have 16, 32 or 64 bits. `fpcr` is a Python int; if it is a `Control`, `fold`
+adds exceptions to its flags. Emitted code knows no exceptions.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvrm.values import softfloat
+from kvrm.values import softfloat, softfloat_convert
 from kvrm.values.bits import Bits, Primitive, apply, primitive
 from kvrm.values.fp_half import narrow, widen
-from kvrm.values.softfloat import FORMATS, Control, Flags, Format, Rounding, flags_of
+from kvrm.values.softfloat_core import FORMATS, Control, Flags, Format, Rounding, flags_of
 
 Chosen = Callable[..., Any]
 """(e, format, *operands) -> the bits that stand where the host's result is a NaN."""
@@ -227,7 +227,7 @@ def _emit_frint(e: Any, t: Any, a: Any, rounding: Rounding, exact: bool, fpcr: i
 
 
 def _frint_fold(a: int, rounding: Rounding, exact: bool, w: int, fpcr: int, flags: Flags) -> int:
-    return softfloat.frint(a, w, rounding, exact, fpcr, flags)
+    return softfloat_convert.frint(a, w, rounding, exact, fpcr, flags)
 
 
 def _emit_bounded(e: Any, t: Any, a: Any, rounding: Rounding, n: int, fpcr: int) -> Any:
@@ -242,7 +242,7 @@ def _emit_bounded(e: Any, t: Any, a: Any, rounding: Rounding, n: int, fpcr: int)
 
 
 def _bounded_fold(a: int, rounding: Rounding, n: int, w: int, fpcr: int, flags: Flags) -> int:
-    return softfloat.frint_bounded(a, w, rounding, n, fpcr, flags)
+    return softfloat_convert.frint_bounded(a, w, rounding, n, fpcr, flags)
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -259,9 +259,9 @@ def _row(name: str, emit: Callable[..., Any], operation: Callable[..., int] | No
     return primitive(name, lambda w, *rest: int(exact(*rest[:-1], w, rest[-1], flags_of(rest[-1]))), emit)
 
 
-def unary(name: str, emit: Callable[..., Any]) -> Unary:
+def unary(name: str, emit: Callable[..., Any], operation: Callable[..., int] | None = None) -> Unary:
     """The function of a new row with one operand."""
-    row = _row(name, emit)
+    row = _row(name, emit, operation)
     return lambda a, fpcr: apply(row, a.width, a.lanes, [a], fpcr)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvrm.values import softfloat
+from kvrm.values import softfloat_convert as exact
 from kvrm.values.bits import Bits, apply, bits, primitive
 from kvrm.values.fp import ROUND, checked, format_of, number, quieten
 from kvrm.values.fp_half import field, narrow, widen
-from kvrm.values.softfloat import FORMATS, Format, Rounding, flags_of
+from kvrm.values.softfloat_core import FORMATS, Format, Rounding, flags_of, rounding_mode
 
 # -- between formats -------------------------------------------------------------------------------
 
@@ -59,14 +59,12 @@ def _emit_fcvtxn(e: Any, t: Any, x: Any, fpcr: int) -> Any:
 
 
 def _fold_fcvt(w: int, x: int, to: int, fpcr: int) -> int:
-    return softfloat.fcvt(x, w, to, fpcr, flags_of(fpcr))
+    return exact.fcvt(x, w, to, fpcr, flags_of(fpcr))
 
 
 _FCVT = primitive("fcvt", _fold_fcvt, emit_fcvt)
-_FCVTXN = primitive("fcvtxn", lambda w, x, fpcr: softfloat.fcvtxn(x, fpcr, flags_of(fpcr)), _emit_fcvtxn)
-_WIDEN = primitive(
-    "fwiden", lambda w, x, fpcr: softfloat.fwiden(x, fpcr), lambda e, t, x, fpcr: widen(e, t, x)
-)
+_FCVTXN = primitive("fcvtxn", lambda w, x, fpcr: exact.fcvtxn(x, fpcr, flags_of(fpcr)), _emit_fcvtxn)
+_WIDEN = primitive("fwiden", lambda w, x, fpcr: exact.fwiden(x, fpcr), lambda e, t, x, fpcr: widen(e, t, x))
 
 
 def fcvt(x: Bits, to: int, fpcr: int) -> Bits:
@@ -107,7 +105,7 @@ def _exponent(x: int, f: Format) -> int:
 
 def _fold_to_fixed(w: int, x: int, scale: int, n: int, unsigned: bool, rounding: Rounding, fpcr: int) -> int:
     fbits = _exponent(scale, FORMATS[scale_width(w, n)])
-    return softfloat.fcvt_to_fixed(x, w, fbits, unsigned, n, rounding, fpcr, flags_of(fpcr))
+    return exact.fcvt_to_fixed(x, w, fbits, unsigned, n, rounding, fpcr, flags_of(fpcr))
 
 
 def _emit_to_fixed(
@@ -121,8 +119,8 @@ def _emit_to_fixed(
 
 def _fold_from_fixed(w: int, v: int, scale: int, to: int, unsigned: bool, fpcr: int) -> int:
     fbits = -_exponent(scale, FORMATS[scale_width(to, w)])
-    rounding = softfloat.rounding_mode(fpcr)
-    return softfloat.fixed_to_fp(v, w, fbits, unsigned, to, rounding, fpcr, flags_of(fpcr))
+    rounding = rounding_mode(fpcr)
+    return exact.fixed_to_fp(v, w, fbits, unsigned, to, rounding, fpcr, flags_of(fpcr))
 
 
 def _emit_from_fixed(e: Any, t: Any, v: Any, scale: Any, to: int, unsigned: bool, fpcr: int) -> Any:
@@ -146,7 +144,7 @@ def _jammed(e: Any, v: Any, unsigned: bool) -> Any:
 
 
 def _fold_fjcvtzs(w: int, x: int, fpcr: int) -> int:
-    return softfloat.fjcvtzs(x, fpcr, flags_of(fpcr))[0]
+    return exact.fjcvtzs(x, fpcr, flags_of(fpcr))[0]
 
 
 def _emit_fjcvtzs(e: Any, t: Any, x: Any, fpcr: int) -> Any:
@@ -163,7 +161,7 @@ def _emit_fjcvtzs(e: Any, t: Any, x: Any, fpcr: int) -> Any:
 
 
 def _fold_fjcvtzs_exact(w: int, x: int, fpcr: int) -> int:
-    return int(softfloat.fjcvtzs(x, fpcr)[1])
+    return int(exact.fjcvtzs(x, fpcr)[1])
 
 
 def _emit_fjcvtzs_exact(e: Any, t: Any, x: Any, fpcr: int) -> Any:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvrm.values import softfloat
+from kvrm.values import softfloat_estimate as exact
 from kvrm.values.bits import Bits, apply, primitive
 from kvrm.values.fp import format_of, quieten, unary
 from kvrm.values.fp_convert import emit_fcvt
 from kvrm.values.fp_half import widen
-from kvrm.values.softfloat import Format
+from kvrm.values.softfloat_core import Format
 
 
 def _number(e: Any, t: Any, value: int) -> Any:
@@ -124,15 +124,15 @@ def _by_single(emit: Callable[..., Any]) -> Callable[..., Any]:
     return emit_any
 
 
-frecpe = unary("frecpe", _by_single(_emit_frecpe))
+frecpe = unary("frecpe", _by_single(_emit_frecpe), exact.frecpe)
 """About 1/a, to 8 bits (FPRecipEstimate)."""
-frsqrte = unary("frsqrte", _by_single(_emit_frsqrte))
+frsqrte = unary("frsqrte", _by_single(_emit_frsqrte), exact.frsqrte)
 """About 1/sqrt(a), to 8 bits (FPRSqrtEstimate)."""
-frecpx = unary("frecpx", _emit_frecpx)
+frecpx = unary("frecpx", _emit_frecpx, exact.frecpx)
 """A power of two near 1/a (FPRecpX)."""
 
-_URECPE = primitive("urecpe", lambda w, x: softfloat.urecpe(x), _emit_urecpe)
-_URSQRTE = primitive("ursqrte", lambda w, x: softfloat.ursqrte(x), _emit_ursqrte)
+_URECPE = primitive("urecpe", lambda w, x: exact.urecpe(x), _emit_urecpe)
+_URSQRTE = primitive("ursqrte", lambda w, x: exact.ursqrte(x), _emit_ursqrte)
 
 
 def urecpe(a: Bits) -> Bits:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvrm.values.softfloat import FORMATS
+from kvrm.values.softfloat_core import FORMATS
 
 # -- bits of one format in another -----------------------------------------------------------------
 

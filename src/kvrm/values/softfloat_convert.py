@@ -1,6 +1,6 @@
 """Exact AArch64 conversions between floating-point formats, and to and from integers and fixed point.
 
-Import these from `kvrm.values.softfloat`, which describes operands, `fpcr` and `flags`.
+`kvrm.values.softfloat` describes operands, `fpcr` and `flags`.
 """
 
 from __future__ import annotations

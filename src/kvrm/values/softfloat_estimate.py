@@ -1,6 +1,6 @@
 """The AArch64 reciprocal and square-root estimates, bit for bit as the architecture defines them.
 
-Import these from `kvrm.values.softfloat`, which describes operands, `fpcr` and `flags`.
+`kvrm.values.softfloat` describes operands, `fpcr` and `flags`.
 """
 
 from __future__ import annotations

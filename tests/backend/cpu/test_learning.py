@@ -20,7 +20,7 @@ def test_regions_of_the_first_worker_are_everyone_s(examples: Path) -> None:
         m.lanes.reset()
         results = m.run()
         assert set(results.stdout) == {want.stdout} and set(results.retired.tolist()) == {want.retired}
-        leader, *others = (worker._engine for worker in m.lanes._workers)
+        leader, *others = (worker._engine for worker in m.lanes.backend.workers)
         if leader._active and all(engine._active for engine in others):
             break
         assert time.monotonic() < deadline

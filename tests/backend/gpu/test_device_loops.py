@@ -143,7 +143,7 @@ class TestLanes:
         lanes.run(5000)
         before = m.policies["loops"].skipped
         assert before == 3 * 3 * 898
-        lanes._of = None
+        lanes.backend._of = None
         lanes.reset()
         lanes.run(1)
         assert m.policies["loops"].skipped == before and len(m.policies["loops"].sites) == 2
@@ -152,7 +152,7 @@ class TestLanes:
         """Then it is plain, until it may try again."""
         lanes = pair_of(Lab(1), [(TIGHT, {"x2": n}) for n in (1, 2, 3, 4)] * 20, least=None).skipping
         lanes.lanes.run(1000)
-        sites, code = lanes.lanes._sites, lanes.lanes._code
+        sites, code = lanes.lanes.backend._sites, lanes.lanes.backend.code
         assert code._ids()[code.slot(CODE), 0] != code._ids()[code.slot(CODE), 1]
         for rests in range(device_sites.REST, 0, -1):
             sites.look([])
@@ -166,7 +166,7 @@ class TestLanes:
         pair = pair_of(Lab(1), [(body, {"x0": DATA, "x2": 90}) for body in (FILL, TIGHT)])
         assert pair.installed == 1
         pair.run(1000)
-        code = pair.skipping.lanes._code
+        code = pair.skipping.lanes.backend.code
         assert not code.skipped.add(Site(CODE, CODE + 4), array("Q", [0] * 500))
 
 

@@ -204,7 +204,6 @@ ELSEWHERE: dict[str, list[Op | bytes]] = {
     "from nowhere": [("lseek", 3, 0, 9)],
     "a copy beyond": [("dup3", 3, 16, 0)],
     "another copy beyond": [("fcntl", 5, 0, 16)],
-    "a copy before all": [("dup3", 3, -1, 0)],
     "a status flag": [("fcntl", 3, 4, NONBLOCK)],
     "a mapping at an address": [("mmap", 1 << 30, PAGE, 1, 2, 3, 0), ("load", 1 << 30)],
     "from an offset": [("store", scratch(DATA), 9), ("sendfile", 1, 3, scratch(DATA), 5)],

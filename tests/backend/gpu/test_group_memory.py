@@ -126,13 +126,13 @@ def test_what_is_prefetched(place: str) -> None:
     lanes = copier(always(Config(Kind.FIXED, 0, 4, 1))).fork(1)
     lanes.keep = (TO,)
     results = lanes.run()
-    assert results.stops == {kvrm.Stop.SYSCALL: 1} and lanes._code.sites == 2
+    assert results.stops == {kvrm.Stop.SYSCALL: 1} and lanes.backend.code.sites == 2
     assert (results.memory[TO] == copied()).all()
     if place == "host":
         inside = [k for k in range(1000) if k % 512 < 508]
         # a store that has just got its copy of a page does not know where it is
         expected = [byte for k in inside for byte in ((k + 4) % 256, 0xA5)[: 2 if k % 512 else 1]]
-        assert device_on_host.prefetches(lanes._code) == (len(expected), expected)
+        assert device_on_host.prefetches(lanes.backend.code) == (len(expected), expected)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["rule", "table", "network", "random", "both", "far"])
@@ -172,7 +172,7 @@ def test_one_lane_is_as_without(place: str, policy: str, monkeypatch: pytest.Mon
     assert plain.memory[TO] == other.memory[TO]
     assert plain.retired == other.retired
     if place == "host" and policy == "rule":
-        assert device_on_host.prefetches(other.lane.engine._device_code)[0] > 0
+        assert device_on_host.prefetches(other.lane.engine.code)[0] > 0
 
 
 def test_a_breakpoint_where_the_device_takes_over(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_a_breakpoint_where_the_device_takes_over(place: str, monkeypatch: pytes
 def test_lanes_do_not_own_what_is_ready(place: str) -> None:
     many = copier("rule").fork(40)
     many.run(1)
-    lanes = many._device
+    lanes = many.backend.device
     assert lanes.ready == [(DATA + 0x10000) // PAGE, (DATA + 0x11000) // PAGE]
     table = lanes._tables.read(np.empty(lanes._tables.size // ENTRY.itemsize, ENTRY))
     assert np.count_nonzero(table["slab"]) == 4 and not table["own"].any()
@@ -210,7 +210,7 @@ def test_a_page_that_comes_again_is_empty(place: str, calls: Path) -> None:
         lanes = m.fork(3)
         found.append(lanes.run())
     alike(*found)
-    assert {start // PAGE for start in new} <= set(lanes._device.ready) and lanes.left_device == 0
+    assert {start // PAGE for start in new} <= set(lanes.backend.device.ready) and lanes.left_device == 0
 
 
 def test_limits_count_what_is_written(place: str, calls: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_pool_that_is_too_small(place: str, monkeypatch: pytest.MonkeyPatch) -
     many = copier("rule").fork(100)
     many.keep = (TO,)
     memory = many.run().memory[TO]
-    assert (memory == copied()).all() and many._device._pool.limit < 6
+    assert (memory == copied()).all() and many.backend.device._pool.limit < 6
 
 
 def small(grow: Callable[[Any], bool]) -> Callable[[Any], bool]:

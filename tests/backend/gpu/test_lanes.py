@@ -70,7 +70,7 @@ class TestLanes:
             lanes.breakpoints.remove(in_loop)
             runs.append(lanes.run(150))
             seen.append([facts(r, lane) for r in runs for lane in range(40)])
-        assert any(region.covers(in_loop) for region in lanes._code.regions)
+        assert any(region.covers(in_loop) for region in lanes.backend.code.regions)
         assert seen[0] == seen[1]
 
     def test_in_the_background(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ class TestOneLane:
             assert m.run(max_instructions=100).stop is Stop.BREAKPOINT and m.pc == in_loop
         m.breakpoints.remove(in_loop)
         assert m.run(max_instructions=100).stop is Stop.BUDGET
-        assert any(region.covers(in_loop) for region in m.lane.engine._device_code.regions)
+        assert any(region.covers(in_loop) for region in m.lane.engine.code.regions)
 
     def test_code_that_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(device_engine, "PROFILED", 0)

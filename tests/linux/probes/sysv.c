@@ -4,6 +4,7 @@
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
+#include <sys/mman.h>
 #include <sys/shm.h>
 #include <time.h>
 
@@ -208,8 +209,66 @@ static void memory(void) {
     TRY(shmctl(id, IPC_STAT, &status));
 }
 
+/* whatever unmaps a segment detaches it, and it keeps what it holds */
+static void shown(int id, const char *after) {
+    struct shmid_ds status;
+    shmctl(id, IPC_STAT, &status);
+    SAY(after, "attached %ld", (long)status.shm_nattch);
+    char *at = shmat(id, 0, 0);
+    SAY(after, "%s %s", at == (char *)-1 ? "none" : at, at == (char *)-1 ? "" : at + 4096);
+    shmdt(at);
+}
+
+static char *filled(int id, void *where) {
+    char *at = shmat(id, where, 0);
+    strcpy(at, "first"), strcpy(at + 4096, "second");
+    return at;
+}
+
+static void unmapped(void) {
+    int id = shmget(IPC_PRIVATE, 8192, 0600), other = shmget(key, 8192, IPC_CREAT | 0600);
+    char *at = filled(id, 0);
+    ASK("mapped over", mmap(at, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
+    shown(id, "mapped over");
+    TRY(shmdt(at));
+    char *end = (char *)(((long)sbrk(0) + 4095) & -4096L);
+    ASK("brk", syscall(SYS_brk, end + 8192) == (long)end + 8192);
+    munmap(end, 8192);
+    filled(id, end);
+    ASK("brk", syscall(SYS_brk, end) == (long)end);
+    shown(id, "the heap ends before it");
+    at = filled(id, 0);
+    ASK("smaller", mremap(at, 8192, 4096, 0) == at);
+    SAY("smaller", "%s", at);
+    TRY(shmdt(at));
+    shown(id, "smaller");
+    at = filled(id, 0);
+    char *to = mmap(0, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *moved = mremap(at, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    ASK("moved", moved == to);
+    SAY("moved", "%s %s", to, to + 4096);
+    TRY(shmdt(at));
+    TRY(shmdt(to));
+    shown(id, "moved");
+    at = filled(id, 0);
+    char *page = mmap(0, 4096, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASK("moved there", mremap(page, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at);
+    at[0] = 'x';
+    TRY(shmdt(at));
+    SAY("what was moved there", "%s", at);
+    shown(id, "moved there");
+    munmap(at, 4096);
+    at = filled(id, 0);
+    ASK("another there", shmat(other, at, SHM_REMAP) == at);
+    shown(id, "another there");
+    shmctl(id, IPC_RMID, 0), shmctl(other, IPC_RMID, 0);
+    TRY(msync(at, 8192, MS_ASYNC));
+    TRY(shmdt(at));
+    TRY(msync(at, 8192, MS_ASYNC));
+}
+
 int main(void) {
     key = 0x4b000000 | getpid();
-    semaphores(), messages(), memory();
+    semaphores(), messages(), memory(), unmapped();
     return 0;
 }

@@ -20,7 +20,7 @@ from kvrm.lane.stops import Reason
 from kvrm.linux.lent import ANSWERED
 from kvrm.linux.resident.dispatch import STAGED
 from kvrm.linux.resident.lane_view import EVERYTHING, U32, Lane
-from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
+from kvrm.linux.resident.layout import DONE, LEAVE, NO_RESULT
 from kvrm.memory import Memory, access
 from kvrm.memory.page_table import W_BIT
 from kvrm.memory.space import Space
@@ -44,7 +44,7 @@ def answer(t: Array) -> int:
     if number not in CALLS:
         return LEAVE
     result = CALLS[number](t)
-    if result <= EXIT:
+    if result <= NO_RESULT:
         return result
     store(state, result)
     count = t[Field.COUNTERS] + 8 * number

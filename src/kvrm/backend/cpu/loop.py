@@ -16,7 +16,7 @@ from kvrm.backend.cpu.space import (
     peek,
     reset,
 )
-from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, NOT_AN_END, Field, Phase, Verdict
+from kvrm.backend.cpu.table import NOT_AN_END, Field, Phase, Verdict
 from kvrm.engine.interpreter.slots import CHUNK_PAGES, OPERANDS, PAGE_BYTES, PAGE_SLOTS, SLOT, SLOT_PER_PC
 from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
@@ -305,9 +305,8 @@ def finish(t: Array, lane: int, code: int) -> int:
             move(t[Field.MOVE], to, shown + within(address), load(row + 24))
     if t[Field.PROCESS]:
         keep_output(t)
-    count(t, FINISHED, 1)
-    count(t, COUNTED, retired - t[Field.REPORTED])
-    count(t, BY_CODE + code, 1)
+    counted = load(t[Field.COUNTERS])
+    store(t[Field.COUNTERS], counted + retired - t[Field.REPORTED])
     return 0
 
 
@@ -333,11 +332,4 @@ def keep_output(t: Array) -> int:
     store(row + 8, err)
     store(process + OUT_WORD, load(process + OUT_WORD) + out)
     store(process + ERR_WORD, load(process + ERR_WORD) + err)
-    return 0
-
-
-def count(t: Array, counter: int, more: int) -> int:
-    """Add to a counter."""
-    at = t[Field.COUNTERS] + 8 * counter
-    store(at, load(at) + more)
     return 0

@@ -33,7 +33,7 @@ class Field(IntEnum):
     MOVE = auto()  # the C library's memmove
     ENDS = auto()  # a byte for each `Reason`: the code of the stop, or NOT_AN_END
     CANCEL = auto()  # address of a word: not 0 to return
-    COUNTERS = auto()  # finished lanes, retired instructions, lanes for each code
+    COUNTERS = auto()  # address of counts: here of retired instructions, for `Answers` of calls by number
     PHASE = auto()  # what the present lane does next (`Phase`)
     LEFT = auto()  # of its budget, apart from what it was granted
     REPORTED = auto()  # instructions of the present lane that have been counted
@@ -113,8 +113,6 @@ class Verdict(IntEnum):
 
 
 NOT_AN_END = 255
-FINISHED, COUNTED, BY_CODE = 0, 1, 2
-"""Indices of the counters."""
 
 
 class Table:

@@ -20,19 +20,19 @@ from kvrm.backend.cpu.compiled_loop import address_of, lane_loop, table_of_ends
 from kvrm.backend.cpu.host_process import HostProcess
 from kvrm.backend.cpu.lane_space import OWNED_ROOM, LaneSpace
 from kvrm.backend.cpu.startup import LONGEST, Startup
-from kvrm.backend.cpu.table import BY_CODE, COUNTED, FINISHED, Field, Phase, Table, Verdict
+from kvrm.backend.cpu.table import Field, Phase, Table, Verdict
 from kvrm.engine.interpreter.engine import Interpreter
 from kvrm.engine.interpreter.library import library
 from kvrm.errors import UsageError
 from kvrm.lane import words as layout
 from kvrm.lane.state import State
-from kvrm.lane.stops import STOPS, Reason, Stop
+from kvrm.lane.stops import GOES_ON, Reason, Stop
 from kvrm.machine.breakpoints import Breakpoints
 from kvrm.machine.engines import EngineKind, make_engine
 from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job, Kept
-from kvrm.machine.runner import GOES_ON, SLICE
+from kvrm.machine.runner import SLICE
 from kvrm.machine.snapshots import MachineSnapshot
 from kvrm.machine.stops import OUT_OF_MEMORY, Fields, breakpoint_at, end_again
 from kvrm.memory import PAGE, GuestFault, Memory, OutOfMemory, Prot, Region, Snapshot, untagged
@@ -42,24 +42,11 @@ ENDS = (Reason.BRK, Reason.UNDEFINED, Reason.BREAKPOINT, Reason.MEMORY, Reason.E
 """What native code ends lanes by itself for."""
 
 
-class LaneMemory(Memory):
-    """Memory of a worker: what was decoded from a page is dropped when a lane first writes to it.
-
-    So no lane can tell which code other lanes have run before it.
-    """
-
-    def _own(self, index: int, region: Region) -> int:
-        first = index not in self._physical.changed
-        entry = super()._own(index, region)
-        if first and region.prot & Prot.X:
-            self._notify([(index * PAGE, (index + 1) * PAGE)])
-        return entry
-
-
 class Worker:
     """Runs any number of lanes, one after the other; one thread uses it at a time.
 
-    They begin as `origin` was at the job's snapshot, with engines of that kind.
+    They begin as `origin` was at the job's snapshot, with engines of that kind. `counted` are the
+    instructions of all lanes that have retired here.
     """
 
     slice = SLICE
@@ -67,7 +54,7 @@ class Worker:
     def __init__(self, origin: Lane, kind: EngineKind, job: Job) -> None:
         self._job, snapshot = job, job.snapshot
         self._loop = lane_loop()
-        self._state, self._memory = State(), LaneMemory(origin.memory.limit)
+        self._state, self._memory = State(), Memory(origin.memory.limit, in_turn=True)
         self._restore(snapshot.memory)
         self._state.load(snapshot.state)
         self._origin_process, process = origin.process, None
@@ -79,9 +66,9 @@ class Worker:
         # without replacements: lanes run every call
         self._lane = Lane(self._state, self._memory, process, self._engine, self)
         self._reported = 0
-        self.counters = (c_uint64 * (BY_CODE + len(STOPS)))()
+        self.counted = c_uint64(0)
         self._table = table = Table()
-        table[Field.STATE], table[Field.COUNTERS] = self._state.address, addressof(self.counters)
+        table[Field.STATE], table[Field.COUNTERS] = self._state.address, addressof(self.counted)
         table[Field.MOVE] = address_of(memmove)
         self._native = isinstance(self._engine, Interpreter) and self._engine.enterable
         self._space = LaneSpace(table, self._memory) if self._native else None
@@ -96,14 +83,9 @@ class Worker:
     def tick(self, retired: int) -> bool:
         """Count what the present lane has retired beyond what was counted before; whether to end."""
         if retired > self._reported:
-            self.counters[COUNTED] += retired - self._reported
+            self.counted.value += retired - self._reported
             self._reported = retired
         return self._job.cancel.value != 0
-
-    def clear_counters(self) -> None:
-        """Nothing has finished yet."""
-        for index in range(len(self.counters)):
-            self.counters[index] = 0
 
     # -- setting up ------------------------------------------------------------------------------------------
     def begin(self, job: Job, breakpoints: Set[int], budget: int, last: bool) -> None:
@@ -295,11 +277,11 @@ class Worker:
         lane, process = self._lane, self._lane.process
         self._job, lane.breakpoints = job, Breakpoints()
         self._set_up(0)
-        lane.process, counted = Startup(process), self.counters[COUNTED]
+        lane.process, counted = Startup(process), self.counted.value
         try:
             outcome = lane.run_to(job.snapshot.retired + min(most, LONGEST))
         finally:
-            lane.process, self.counters[COUNTED] = process, counted
+            lane.process, self.counted.value = process, counted
         state, retired, stop = self._state, self._engine.retired, outcome["stop"]
         if stop not in (Stop.SYSCALL, Stop.BUDGET):
             return job.snapshot
@@ -370,9 +352,6 @@ class Worker:
             saved = None if process is None else process.saved()
             changes = self._memory.take_changes()
             job.kept[lane] = Kept(self._state.save(), changes, self._under, saved, retired)
-        else:
-            self.counters[FINISHED] += 1
-            self.counters[BY_CODE + stop.code] += 1
 
     def _peek(self, start: int, stop: int) -> Any:
         """Guest memory; zeros where a lane has unmapped it."""

@@ -1,4 +1,4 @@
-"""One lane on a GPU as an engine: the interpreter's, with native code on the device instead of the host.
+"""One lane on a GPU as an engine.
 
 The device has copies of guest pages. A page is copied there when the lane first accesses it, and again when
 the host has changed it; what the lane has written comes back whenever it stops.
@@ -19,9 +19,9 @@ from kvrm.backend.gpu.one_lane import OneLane
 from kvrm.backend.gpu.region_plan import plan
 from kvrm.backend.gpu.skipping import DeviceSkipping
 from kvrm.backend.gpu.slices import Slices
-from kvrm.engine.exits import SIMPLE, Exit
+from kvrm.engine.exits import OUT_OF_BUDGET, Exit
 from kvrm.engine.interpreter.dispatch import Policy
-from kvrm.engine.interpreter.engine import Interpreter
+from kvrm.engine.interpreter.engine import SHORT_SLICE, SLICE, Interpreter
 from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.isa.features import CORTEX_A76
@@ -31,7 +31,7 @@ from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE, W_BIT, Memory, Prot, untagged
 from kvrm.memory.page_table import ENTRIES
 from kvrm.memory.pages import HOST
-from kvrm.observe.observer import AccessObserver
+from kvrm.observe.observer import AccessObserver, RunObserver
 from kvrm.observe.recorder import Recorder
 
 PROFILED = 200_000
@@ -40,34 +40,109 @@ SLICE_SECONDS = 0.1
 """How long a launch is meant to take, so that `cancel` is served."""
 
 
-class DeviceEngine(Interpreter):
-    """`Interpreter` on the GPU; everything that leaves for the host is served by the same code."""
+class Foresight(AccessObserver, Protocol):
+    """A memory policy that says, after some accesses, what is to be prefetched."""
 
-    _skipping: DeviceSkipping | None
+    def ahead(self) -> Mapping[int, Sequence[int]]:
+        """Steps by address of instruction (`Code`)."""
 
-    def __init__(self, state: State, memory: Memory, features: frozenset[str] = CORTEX_A76) -> None:
-        super().__init__(state, memory, features)
-        self._gpu = device()
+
+class DeviceEngine:
+    """Has an `Interpreter` on the CPU, which serves what native code on the GPU leaves for.
+
+    The first instructions run on the CPU, where they are recorded. With `watch`, a policy sees their
+    accesses, and what the device runs prefetches as it then says.
+    """
+
+    translates = True
+    """Whether regions are made of what the first instructions do."""
+
+    def __init__(
+        self,
+        state: State,
+        memory: Memory,
+        features: frozenset[str] = CORTEX_A76,
+        watch: Foresight | None = None,
+    ) -> None:
+        self._state, self._memory, self._features, self._watch = state, memory, features, watch
+        self._words, self._gpu = state.words, device()
+        self._interpreter = Interpreter(state, memory, features, Recorder([watch]) if watch else None)
+        self._interpreter.on_code_write = self.invalidate
         self._lane = OneLane(self._gpu)
-        self._device_code: Code | None = None
-        self._device_regions: list[Region] = []
+        self._policy: Policy | None = None
+        self._skipping: DeviceSkipping | None = None
+        self._code: Code | None = None
+        self._regions: list[Region] = []
         self._ahead: Mapping[int, Sequence[int]] | None = None
-        self._paths = Paths(lambda pc: words_at(memory, pc), features)
         self._trace: list[int] = []
-        self._unprofiled = self._profile_length()
-        self._slices = Slices(SLICE_SECONDS)
+        self._unprofiled = PROFILED if watch or self.translates else 0
+        self._slices, self._most = Slices(SLICE_SECONDS), SLICE
 
-    def _profile_length(self) -> int:
-        return PROFILED
+    def dispatch_by(self, policy: Policy) -> None:
+        self._policy = policy
+        self._interpreter.dispatch_by(policy)
 
-    def _enter(self, budget: int) -> None:
-        if self._unprofiled > 0:
-            self._record(min(budget, self._unprofiled))
-            return
-        s, words = self._state, self._words
+    def skip_by(self, skipping: DeviceSkipping) -> None:
+        """Have loops skipped on the device, which are found where launches end."""
+        self._skipping, self._most = skipping, SHORT_SLICE
+
+    def prepare(self) -> list[str]:
+        return self._interpreter.prepare()
+
+    @property
+    def account(self) -> RunObserver:
+        return self._interpreter.account
+
+    @property
+    def retired(self) -> int:
+        return self._interpreter.retired
+
+    @retired.setter
+    def retired(self, value: int) -> None:
+        self._interpreter.retired = value
+
+    # -- running ---------------------------------------------------------------------------------------------
+    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
+        end, on_host = self.retired + budget, self._unprofiled or int(self._state.pc in breakpoints)
+        if (first := self._run_on_host(min(budget, on_host), breakpoints)).kind is not Reason.BUDGET:
+            return first
         self._gpu.use()
-        budget = min(budget, self._slices.size)
-        code = self.code
+        while (ahead := end - self.retired) > 0:
+            self._launch(min(ahead, self._slices.size, self._most), frozenset(breakpoints))
+            reason = self._words[layout.REASON >> 3]
+            left = self._interpreter.resume(end)
+            if left is not None:
+                return left
+            if reason == Reason.CODE and not self.code.slot(self._state.pc):
+                self._code = None
+            if reason == Reason.BUDGET and self._skipping is not None:
+                self._skipping.look([(self._state.pc, 1)])
+        return OUT_OF_BUDGET
+
+    def _run_on_host(self, budget: int, breakpoints: Set[int]) -> Exit:
+        """A little on the CPU, even nothing, which tells the interpreter of breakpoints."""
+        interpreter, before = self._interpreter, self.retired
+        interpreter.trace = self._trace if self.translates and self._unprofiled else None
+        left = interpreter.run(budget, breakpoints)
+        if self._unprofiled:
+            self._unprofiled = max(self._unprofiled - (self.retired - before), 0)
+            if not self._unprofiled:
+                self._learn()
+        return left
+
+    def _learn(self) -> None:
+        """Choose regions, or what prefetches, once enough was seen."""
+        if self._watch is not None:
+            self._ahead = self._watch.ahead()
+        if self.translates:
+            paths = Paths(lambda pc: words_at(self._memory, pc), self._features)
+            self._regions = plan(paths, paths.add(self._trace))
+            self._trace = []
+
+    def _launch(self, budget: int, breakpoints: frozenset[int]) -> None:
+        s, words, code = self._state, self._words, self.code
+        if code.breakpoints != breakpoints:
+            code.set_breakpoints(breakpoints)
         words[layout.HORIZON >> 3] += budget - words[layout.REMAINING >> 3]
         words[layout.REMAINING >> 3] = budget
         self._send_pages()
@@ -75,7 +150,6 @@ class DeviceEngine(Interpreter):
         words[layout.PC >> 3], words[layout.IP >> 3] = s.pc, code.slot(s.pc)
         if not words[layout.IP >> 3]:
             words[layout.REASON >> 3] = Reason.CODE
-            self._locate()
             return
         began = time.perf_counter()
         seconds = self._lane.run(code, s, budget)
@@ -84,58 +158,34 @@ class DeviceEngine(Interpreter):
         if slot:
             words[layout.PC >> 3] = code.address(slot)
             words[layout.IP >> 3] = 0
+        if words[layout.REASON >> 3] == Reason.HANDLER:
+            # the kernel has all handlers but those that a policy's answer keeps away: the interpreter asks it
+            words[layout.WORD >> 3] = words_at(self._memory, words[layout.PC >> 3])[0]
+            self._interpreter.ready()
         self._slices.took(seconds)
-        self.ran(budget - words[layout.REMAINING >> 3], time.perf_counter() - began)
-        self._locate()
-
-    def _record(self, count: int) -> None:
-        """Run a little on the CPU, and choose regions once enough was seen."""
-        pcs = self.record(count)
-        self._trace += pcs
-        self._unprofiled -= max(len(pcs), 1)
-        if self._unprofiled <= 0:
-            self._device_regions = plan(self._paths, self._paths.add(self._trace))
-            self._trace.clear()
+        self._interpreter.ran(budget - words[layout.REMAINING >> 3], time.perf_counter() - began)
 
     # -- code ------------------------------------------------------------------------------------------------
     @property
     def code(self) -> Code:
         """The code that is mapped now, compiled; the same as before if nothing has changed."""
-        if self._device_code is None:
+        if self._code is None:
             memory = self._memory
             code = [region for region in memory.regions() if region.prot & Prot.X]
             filled = (range(r.start, r.start + memory.filled(r), PAGE) for r in code)
-            numbers = {at // PAGE for pages in filled for at in pages} | self._slots.keys()
+            numbers = {at // PAGE for pages in filled for at in pages} | self._interpreter.pages
             pages = {number: memory.peek(number * PAGE, PAGE) for number in numbers}
-            current = [r for r in self._device_regions if _is_current(r, pages)]
-            breakpoints = frozenset(self._breaks)
-            policy = None if self._dispatch is None else self._dispatch.policy
+            current = [r for r in self._regions if _is_current(r, pages)]
             skip = None if self._skipping is None else self._skipping.emit
-            self._device_code = Code(
-                self._gpu, pages, self._features, current, breakpoints, policy, self._ahead, True, skip
+            self._code = Code(
+                self._gpu, pages, self._features, current, frozenset(), self._policy, self._ahead, True, skip
             )
-        return self._device_code
-
-    def _new_handler(self, word: int) -> Exit | None:
-        """All handlers are there, but those that a policy's answer keeps away."""
-        return super()._new_handler(word) if self._dispatch is None else self._refused(self._dispatch)
-
-    def _predecode(self, pc: int) -> None:
-        known = self._slots.keys() | set()
-        super()._predecode(pc)
-        if self._slots.keys() != known:
-            self._device_code = None
-
-    def _set_breakpoints(self, breakpoints: Set[int]) -> None:
-        super()._set_breakpoints(breakpoints)
-        if self._device_code is not None:
-            self._gpu.use()
-            self._device_code.set_breakpoints(frozenset(breakpoints))
+        return self._code
 
     def invalidate(self, start: int, end: int) -> None:
         """Forget what was derived from the code in [start, end), and the device's copies of those pages."""
-        super().invalidate(start, end)
-        self._device_code = None
+        self._interpreter.invalidate(start, end)
+        self._code = None
         self._lane.unmap(untagged(start) // PAGE, (untagged(end) + PAGE - 1) // PAGE)
 
     # -- pages -----------------------------------------------------------------------------------------------
@@ -164,58 +214,10 @@ class DeviceEngine(Interpreter):
             HOST[host : host + PAGE] = data
 
 
-class Foresight(AccessObserver, Protocol):
-    """A memory policy that says, after some accesses, what is to be prefetched."""
-
-    def ahead(self) -> Mapping[int, Sequence[int]]:
-        """Steps by address of instruction (`Code`)."""
-
-
 class DeviceInterpreter(DeviceEngine):
-    """The same without regions.
+    """The same without regions."""
 
-    With `watch_by`, the first instructions run on the CPU, where their accesses are recorded, and what the
-    device runs prefetches as the policy then says.
-    """
-
-    _watch: Foresight | None = None
-    _recorder: Interpreter
-
-    def _profile_length(self) -> int:
-        return 0
-
-    def watch_by(self, watch: Foresight) -> None:
-        """Have a policy decide which loads and stores prefetch; before anything runs."""
-        self._watch, self._unprofiled = watch, PROFILED
-        self._recorder = Interpreter(self._state, self._memory, self._features, Recorder([watch]))
-        self._recorder.account = self.account
-
-    def dispatch_by(self, policy: Policy) -> None:
-        """Of recorded instructions, too."""
-        super().dispatch_by(policy)
-        if self._watch is not None:
-            self._recorder.dispatch_by(policy)
-
-    def run(self, budget: int, breakpoints: Set[int] = frozenset()) -> Exit:
-        """As the interpreter."""
-        if self._watch is None:
-            return super().run(budget, breakpoints)
-        before, self._recorder.trace = self.retired, self.trace
-        left = self._recorder.run(min(budget, self._unprofiled), breakpoints)
-        done = self.retired - before
-        self._unprofiled -= done
-        if self._unprofiled > 0 or left.kind is not Reason.BUDGET:
-            return left
-        self._ahead, self._watch = self._watch.ahead(), None
-        if done < budget and self._state.pc in breakpoints:
-            return SIMPLE[Reason.BREAKPOINT]
-        return super().run(budget - done, breakpoints)
-
-    def invalidate(self, start: int, end: int) -> None:
-        """Also of what is recorded."""
-        super().invalidate(start, end)
-        if self._watch is not None:
-            self._recorder.invalidate(start, end)
+    translates = False
 
 
 def _is_current(region: Region, pages: dict[int, bytes]) -> bool:

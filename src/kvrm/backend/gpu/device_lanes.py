@@ -39,7 +39,7 @@ Numbers = npt.NDArray[np.intp]
 
 READY_MOST, READY_PART = 64, 0.25
 """Pages of which copies are made before lanes run, and the part of the free device memory, at most."""
-ROWS_MOST, ROWS_PART = 64 << 20, 1 / 64
+ROWS_MOST, ROWS_PART = 16 << 20, 1 / 64
 """Bytes of the buffer for rows, and the part of the free device memory, at most. It is taken before the pool
 of pages can take all that there is: lanes that then need the CPU leave through it."""
 

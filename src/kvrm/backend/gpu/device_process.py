@@ -18,7 +18,7 @@ from kvrm.linux.resident.start import End, Start, lowest_mapping
 from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import Words
 from kvrm.machine.lanes_job import Job
-from kvrm.memory import PAGE, VA_BITS, Memory
+from kvrm.memory import PAGE, VA_END, Memory
 
 if TYPE_CHECKING:
     from kvrm.backend.gpu.leaving import Leaver
@@ -37,7 +37,7 @@ def chunks_ahead(memory: Memory, snapshot: Snapshot) -> list[int]:
         snapshot.process["heap_end"] // PAGE // CHUNK,
         (lowest_mapping(memory)[0] - 1) // PAGE // CHUNK,
     )
-    last = (1 << VA_BITS) // PAGE // CHUNK - 1
+    last = VA_END // PAGE // CHUNK - 1
     return [k for k in (*range(heap, heap + AHEAD), *range(low, low - AHEAD, -1)) if 0 < k < last]
 
 

@@ -15,9 +15,9 @@ from kvrm.engine.translator.paths import Paths
 from kvrm.engine.translator.region import Region
 from kvrm.lane.stops import Stop
 from kvrm.machine.breakpoints import Breakpoints
+from kvrm.machine.engines import EngineKind
 from kvrm.machine.lane import Lane
 from kvrm.machine.lanes_job import Job
-from kvrm.machine.machine import Machine
 from kvrm.memory import PAGE, GuestFault, Memory
 from kvrm.observe.observer import Accesses
 
@@ -40,13 +40,15 @@ NOTHING = Foreseen(None, ())
 """What is known without a memory policy."""
 
 
-def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> list[Region]:
+def find_regions(
+    origin: Lane, kind: EngineKind, job: Job, budget: int, breakpoints: Set[int]
+) -> list[Region]:
     """The regions that a few of the lanes would have spent most of their first instructions in."""
-    worker = Worker(origin.lane, replace(origin.engine_kind.unwatched(), name="interpreter"), job)
+    worker = Worker(origin, replace(kind.unwatched(), name="interpreter"), job)
     count = len(job.outputs.stop)
     others = Random(0).sample(range(1, count), min(OTHERS, count - 1))
     memory = worker.fresh_lane(0).memory
-    paths = Paths(lambda pc: words_at(memory, pc), origin.features, MOST_TARGETS)
+    paths = Paths(lambda pc: words_at(memory, pc), kind.features, MOST_TARGETS)
     path: list[int] = []
     in_vain = 0
     for number in (0, *others):
@@ -61,14 +63,14 @@ def find_regions(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) 
     return plan(paths, path)
 
 
-def find_accesses(origin: Machine, job: Job, budget: int, breakpoints: Set[int]) -> Foreseen:
+def find_accesses(origin: Lane, kind: EngineKind, job: Job, budget: int, breakpoints: Set[int]) -> Foreseen:
     """What the machine's memory policy makes of the accesses of lane 0's first instructions."""
     written = _Written()
-    worker = Worker(origin.lane, replace(origin.engine_kind, name="interpreter", observers=(written,)), job)
+    worker = Worker(origin, replace(kind, name="interpreter", observers=(written,)), job)
     lane = worker.fresh_lane(0)
     lane.breakpoints = Breakpoints(breakpoints)
     lane.run_to(lane.retired + budget)
-    return Foreseen(origin.policies["memory"].ahead(), list(written.pages))
+    return Foreseen(kind.policies["memory"].ahead(), list(written.pages))
 
 
 class _Written:

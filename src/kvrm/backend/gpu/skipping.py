@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kvrm.backend.gpu.device_abi import SCRATCH, Module
-from kvrm.engine.interpreter.skipping import Skipping
 from kvrm.lane import words as layout
 from kvrm.staging.emitter import Value
 
@@ -24,8 +24,11 @@ MOST = 256
 """Loops, at most: device memory for them is laid out once."""
 
 
-class DeviceSkipping(Skipping, Protocol):
-    """Has loops skipped in the code of an engine."""
+class DeviceSkipping(Protocol):
+    """Has loops skipped in the code of an engine (`kvrm.loops.device_sites`)."""
+
+    def look(self, where: Iterable[tuple[int, int]]) -> None:
+        """Addresses where lanes were when a launch ended, and how many were there."""
 
     def emit(self, module: Module) -> Value:
         """The kernel's function that skips iterations."""

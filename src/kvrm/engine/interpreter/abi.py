@@ -10,7 +10,7 @@ from kvrm.engine.interpreter import flags
 from kvrm.engine.interpreter.slots import SLOT_PER_PC
 from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.staging.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Callee, Emitter
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, UNLIKELY, Callee, Emitter, i64
 
 CONVENTION = "preserve_nonecc"
 """No register is the callee's to keep. Handlers end in tail calls and never return to each other: with the C
@@ -72,43 +72,43 @@ class Function:
         e, s = self.e, self.state
         for name, value in fields.items():
             e.store_at(value, s, getattr(layout, name))
-        e.store_at(ir.Constant(I64, reason), s, layout.REASON)
+        e.store_at(i64(reason), s, layout.REASON)
         self.tail(exit_function(self.fn.module), ir.Constant(PTR, None) if ip is None else ip, budget)
 
     def advance(self, ip: ir.Value, cost: int = 1) -> None:
         """Retire `cost` instructions and run the slot at `ip`, or leave when the budget is used up."""
         e, budget = self.e, self.budget
         if cost:
-            budget = e.sub(budget, ir.Constant(I64, cost))
-            with e.if_then(e.icmp_unsigned("==", budget, ir.Constant(I64, 0)), likely=False):
+            budget = e.sub(budget, i64(cost))
+            with e.if_then(e.icmp_unsigned("==", budget, i64(0)), likely=False):
                 self.leave(Reason.BUDGET, ip, budget)
         self.tail(e.load_at(ip, 0, PTR), ip, budget)
 
     def jump(self, target: ir.Value, cost: int = 1) -> None:
         """Retire and continue at the guest address `target`, or leave if its page is not predecoded."""
         e = self.e
-        page = e.lshr(target, ir.Constant(I64, 12))
+        page = e.lshr(target, i64(12))
         lost = e.append_basic_block("lost")
-        with e.if_then(e.icmp_unsigned(">=", page, ir.Constant(I64, 1 << 27)), likely=False):
+        with e.if_then(e.icmp_unsigned(">=", page, i64(1 << 27)), likely=False):
             e.branch(lost)
         table = e.load_at(self.state, layout.CODE_TABLE, PTR)
-        slots = e.load_at(table, e.shl(page, ir.Constant(I64, 3)), PTR)
-        odd = e.icmp_unsigned("!=", e.and_(target, ir.Constant(I64, 3)), ir.Constant(I64, 0))
+        slots = e.load_at(table, e.shl(page, i64(3)), PTR)
+        odd = e.icmp_unsigned("!=", e.and_(target, i64(3)), i64(0))
         bad = e.or_(e.icmp_unsigned("==", slots, ir.Constant(PTR, None)), odd)
         found = e.append_basic_block("found")
         unlikely(e.cbranch(bad, lost, found))
         e.position_at_end(lost)
-        left = e.sub(self.budget, ir.Constant(I64, cost))
+        left = e.sub(self.budget, i64(cost))
         self.leave(Reason.CODE, None, left, PC=untagged(e, target))
         e.position_at_end(found)
-        offset = e.mul(e.and_(target, ir.Constant(I64, 4095)), ir.Constant(I64, SLOT_PER_PC))
+        offset = e.mul(e.and_(target, i64(4095)), i64(SLOT_PER_PC))
         self.advance(e.at(slots, offset), cost)
 
 
 def untagged(e: Emitter, address: ir.Value) -> ir.Value:
     """`kvrm.memory.untagged` of an address."""
-    kernel = e.trunc(e.lshr(address, ir.Constant(I64, 55)), I1)
-    return e.select(kernel, address, e.and_(address, ir.Constant(I64, (1 << 56) - 1)))
+    kernel = e.trunc(e.lshr(address, i64(55)), I1)
+    return e.select(kernel, address, e.and_(address, i64((1 << 56) - 1)))
 
 
 def unlikely(branch: ir.Instruction) -> None:

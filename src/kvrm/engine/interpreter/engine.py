@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
@@ -57,6 +57,9 @@ class Interpreter:
 
     Handlers are those that the `observer` was staged with, if there is one; then only `run` enters them.
 
+    `on_code_write(start, end)` is called instead of `invalidate` for code that the guest says it has written:
+    an engine that has this one sets it, to forget what it has derived itself.
+
     `slice`, `ready`, `chunks`, `ran`, `resume` and `follow` are for another loop that enters native code
     (`kvrm.backend.cpu.loop`), and returns when native code leaves for what that loop does not know.
     """
@@ -75,6 +78,7 @@ class Interpreter:
         self._words = state.words
         self.account: RunObserver = Account()
         self.trace: list[int] | None = None
+        self.on_code_write: Callable[[int, int], None] | None = None
         self._ran, self._ran_seconds = 0, 0.0
         self._library = library(observer.stage if observer else "")
         self._dispatch: Dispatch | None = None
@@ -149,20 +153,10 @@ class Interpreter:
             ahead = end - self.retired
         return OUT_OF_BUDGET
 
-    def _sampled(self) -> None:
-        s = self._state
-        self.account.sample(self._words[_REGION], s.pc, s.system(System.FPCR))
-        if self._skipping is not None:
-            self._skipping.sampled(s.pc)
-
     @property
     def slice(self) -> int:
         """Instructions after which another loop that enters native code should call `resume`."""
         return 1 << 62 if self._skipping is None else SHORT_SLICE
-
-    def ready(self) -> None:
-        """Point the state at the newest decode tables, for another loop that enters native code."""
-        self._refresh()
 
     @property
     def chunks(self) -> list[int]:
@@ -192,9 +186,11 @@ class Interpreter:
 
     def _serve_until(self, end: int) -> Exit | None:
         """`_serve`, in a run that ends at that retired count."""
-        reason = REASONS[self._words[_REASON]]
+        reason, s = REASONS[self._words[_REASON]], self._state
         if reason is Reason.BUDGET:
-            self._sampled()
+            self.account.sample(self._words[_REGION], s.pc, s.system(System.FPCR))
+            if self._skipping is not None:
+                self._skipping.sampled(s.pc)
         # whether the target of a run's last branch can be executed is for the next run to find out
         if reason is Reason.CODE and self.retired == end:
             return OUT_OF_BUDGET
@@ -222,7 +218,7 @@ class Interpreter:
             self.trace += self.record(budget)
             return
         s, words = self._state, self._words
-        self._refresh()
+        self.ready()
         words[_HORIZON] += budget - words[_REMAINING]
         words[_REMAINING] = budget
         words[_PC] = s.pc
@@ -243,7 +239,7 @@ class Interpreter:
         Fewer than `count`: the state says for what reason native code left, as after `_enter`.
         """
         s = self._state
-        self._refresh()
+        self.ready()
         s.set(layout.HORIZON, self.retired)
         s.set(layout.REMAINING, 0)
         s.set(layout.PC, s.pc)
@@ -257,7 +253,8 @@ class Interpreter:
         self._locate()
         return [first, *(pc_of[slot] for slot in slots[:-1])] if done else []
 
-    def _refresh(self) -> None:
+    def ready(self) -> None:
+        """Point the state at the newest decode tables, for whatever enters native code next."""
         s = self._state
         if self._version != self._library.version:
             self._version = self._library.version
@@ -294,7 +291,7 @@ class Interpreter:
             return left
         pc, fpcr, began = self._state.pc, self._state.system(System.FPCR), perf_counter()
         left = self._reference.step()
-        retires = left is None or left.kind in (Reason.SVC, Reason.CODE_WRITE)
+        retires = left is None or left.kind.retires
         self.retired += retires
         self.account.stepped(pc, retires, perf_counter() - began, fpcr)
         if left is not None and left.kind is Reason.CODE_WRITE:
@@ -354,7 +351,7 @@ class Interpreter:
             self._reset(page)
 
     def _code_written(self, address: int) -> None:
-        self.invalidate(untagged(address), untagged(address) + 1)
+        (self.on_code_write or self.invalidate)(untagged(address), untagged(address) + 1)
 
     def invalidate(self, start: int, end: int) -> None:
         """Forget what was predecoded in [start, end)."""
@@ -366,6 +363,11 @@ class Interpreter:
                 self._pool.give_back(self._slots.pop(page))
                 if self._skipping is not None:
                     self._skipping.forget(page)
+
+    @property
+    def pages(self) -> Set[int]:
+        """The numbers of the pages that are predecoded."""
+        return self._slots.keys()
 
     # -- a page's slots once more: skipped loops run their last iterations there -----------------------------
     def slot_at(self, pc: int) -> int | None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kvrm.engine.nodes import RunNode
-from kvrm.staging.emitter import I64, Emitter
+from kvrm.staging.emitter import I64, Emitter, i64
 from kvrm.values import Bits
 
-ZERO = ir.Constant(I64, 0)
+ZERO = i64(0)
 
 
 def read(e: Emitter, facets: list[ir.Value]) -> list[ir.Value]:

@@ -11,7 +11,7 @@ from kvrm.engine.interpreter.memory_access import fast_address, read_slow, write
 from kvrm.engine.interpreter.slots import OPERAND_BYTES, OPERANDS, SLOT_PER_PC
 from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.memory import OUTSIDE, VA_BITS
+from kvrm.memory import OUTSIDE, VA_END
 from kvrm.staging.emitter import I64, PTR, Emitter, Module, Type, Value, integer
 from kvrm.values import Bits, StagingError, bits, cond
 
@@ -114,7 +114,7 @@ class HostTarget:
 
     def jump_far(self, stage: HandlerStage, target: Bits) -> None:
         """Predecoding has found where in the code table to look."""
-        inside = target.ult(1 << VA_BITS)
+        inside = target.ult(VA_END)
         row = cond(inside, (target.lsr(12) * 8).trunc(32), bits(32, 8 * OUTSIDE))
         f, e = stage.f, stage.f.e
         table = e.load_at(f.state, layout.CODE_TABLE, PTR)

@@ -25,7 +25,7 @@ from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
 from kvrm.memory import VA_BITS, Memory
 from kvrm.staging import native
-from kvrm.staging.emitter import I64, PTR, Callee, Emitter
+from kvrm.staging.emitter import I64, PTR, Callee, Emitter, i64
 
 Emits = Callable[[Emitter, ir.Value], ir.Value]
 
@@ -75,7 +75,7 @@ class InlineInterpreter(Interpreter):
 
     def _enter(self, budget: int) -> None:
         s = self._state
-        self._refresh()
+        self.ready()
         s.set(layout.HORIZON, self.retired)
         s.set(layout.REMAINING, 0)
         total, began = 0, perf_counter()
@@ -108,10 +108,6 @@ def _compiled(policy: InlinePolicy) -> tuple[Any, native.Loader]:
     return _LOOPS[policy.name]
 
 
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
-
-
 def _text(emit: Emits) -> str:
     """`int64 inline(state, slot, count)`: run `count` instructions from PC on; leave there where to go on.
 
@@ -127,7 +123,7 @@ def _text(emit: Emits) -> str:
         e.branch(blocks["loop"])
         e.position_at_end(blocks["loop"])
         i, pc = e.phi(I64), e.phi(I64)
-        i.add_incoming(_c(0), began)
+        i.add_incoming(i64(0), began)
         pc.add_incoming(first, began)
         e.cbranch(e.icmp_unsigned("<", i, count), blocks["fetch"], blocks["end"])
         word = _fetch(e, blocks, state, pc)
@@ -135,13 +131,13 @@ def _text(emit: Emits) -> str:
         e.cbranch(e.icmp_unsigned("==", decoder, ir.Constant(PTR, None)), blocks["none"], blocks["run"])
         e.position_at_end(blocks["run"])
         e.call(Callee(decoder, DECODER), [word, pc, slot])
-        e.store_at(e.add(e.load_at(state, layout.HORIZON, I64), _c(1)), state, layout.HORIZON)
-        call(e, e.load_at(slot, 0, PTR), state, slot, _c(1))
+        e.store_at(e.add(e.load_at(state, layout.HORIZON, I64), i64(1)), state, layout.HORIZON)
+        call(e, e.load_at(slot, 0, PTR), state, slot, i64(1))
         following, goes_on = _following(e, state, slot, pc)
         e.store_at(following, state, layout.PC)
         e.cbranch(goes_on, blocks["next"], blocks["other"])
         e.position_at_end(blocks["next"])
-        i.add_incoming(e.add(i, _c(1)), blocks["next"])
+        i.add_incoming(e.add(i, i64(1)), blocks["next"])
         pc.add_incoming(following, blocks["next"])
         e.branch(blocks["loop"])
         for name, reason in (("none", Reason.HANDLER), ("lost", Reason.CODE), ("end", Reason.BUDGET)):
@@ -149,10 +145,10 @@ def _text(emit: Emits) -> str:
             if name == "none":
                 e.store_at(e.zext(word, I64), state, layout.WORD)
             e.store_at(pc, state, layout.PC)
-            e.store_at(_c(reason), state, layout.REASON)
+            e.store_at(i64(reason), state, layout.REASON)
             e.branch(blocks["done"])
         e.position_at_end(blocks["other"])
-        last = e.add(i, e.sub(_c(1), e.load_at(state, layout.REMAINING, I64)))
+        last = e.add(i, e.sub(i64(1), e.load_at(state, layout.REMAINING, I64)))
         e.branch(blocks["done"])
         e.position_at_end(blocks["done"])
         retired = e.phi(I64)
@@ -166,9 +162,9 @@ def _text(emit: Emits) -> str:
 def _fetch(e: Emitter, blocks: dict[str, ir.Block], state: ir.Value, pc: ir.Value) -> ir.Value:
     """The word at the pc; "lost" comes next where there is none, or where the host must look first."""
     e.position_at_end(blocks["fetch"])
-    odd = e.and_(pc, _c(3))
-    tagged = e.lshr(pc, _c(VA_BITS))
-    e.cbranch(e.icmp_unsigned("!=", e.or_(odd, tagged), _c(0)), blocks["lost"], blocks["decode"])
+    odd = e.and_(pc, i64(3))
+    tagged = e.lshr(pc, i64(VA_BITS))
+    e.cbranch(e.icmp_unsigned("!=", e.or_(odd, tagged), i64(0)), blocks["lost"], blocks["decode"])
     e.position_at_end(blocks["decode"])
     return fetched(e, state, pc, blocks["lost"])
 
@@ -183,9 +179,9 @@ def _following(e: Emitter, state: ir.Value, slot: ir.Value, pc: ir.Value) -> tup
         e.load_at(state, at, t) for at, t in ((layout.IP, PTR), (layout.REASON, I64), (layout.REMAINING, I64))
     )
     distance = e.sub(e.ptrtoint(ip, I64), e.ptrtoint(slot, I64))
-    near = e.add(pc, e.ashr(distance, _c(SLOT_PER_PC.bit_length() - 1)))
+    near = e.add(pc, e.ashr(distance, i64(SLOT_PER_PC.bit_length() - 1)))
     nowhere = e.icmp_unsigned("==", ip, ir.Constant(PTR, None))
     following = e.select(nowhere, e.load_at(state, layout.PC, I64), near)
-    used_up = e.icmp_unsigned("==", reason, _c(Reason.BUDGET))
-    far = e.and_(e.icmp_unsigned("==", reason, _c(Reason.CODE)), e.icmp_unsigned("==", left, _c(0)))
+    used_up = e.icmp_unsigned("==", reason, i64(Reason.BUDGET))
+    far = e.and_(e.icmp_unsigned("==", reason, i64(Reason.CODE)), e.icmp_unsigned("==", left, i64(0)))
     return following, e.or_(used_up, far)

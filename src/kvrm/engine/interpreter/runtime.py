@@ -25,7 +25,7 @@ from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
 from kvrm.memory import PAGE
 from kvrm.staging import native
-from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter
+from kvrm.staging.emitter import I1, I8, I32, I64, PTR, Callee, Emitter, i64
 
 _ANSWER = ir.FunctionType(I64, [PTR])
 MXCSR = 0x1F80
@@ -69,7 +69,7 @@ def _enter(module: ir.Module, start: ir.Function) -> None:
         e.cbranch(e.icmp_unsigned("==", function, ir.Constant(PTR, None)), host, answer)
         e.position_at_end(answer)
         done = e.call(Callee(function, _ANSWER), [e.load_at(state, layout.ANSWER_TABLE, PTR)])
-        e.cbranch(e.icmp_unsigned("==", done, ir.Constant(I64, 0)), again, host)
+        e.cbranch(e.icmp_unsigned("==", done, i64(0)), again, host)
         e.position_at_end(host)
     e.ret_void()
 
@@ -89,7 +89,7 @@ def _record(module: ir.Module, start: ir.Function) -> None:
     fn = ir.Function(module, ir.FunctionType(I64, [PTR, PTR, I64]), "record")
     e = Emitter(fn.append_basic_block("entry"))
     state, ips, count = fn.args
-    one, zero = ir.Constant(I64, 1), ir.Constant(I64, 0)
+    one, zero = i64(1), i64(0)
     loop, again, done = (e.append_basic_block(name) for name in ("loop", "again", "done"))
     with default_arithmetic(e):
         entry = e.block
@@ -114,7 +114,7 @@ def _record(module: ir.Module, start: ir.Function) -> None:
         following = e.load_at(state, layout.IP, PTR)
         e.store(following, e.gep(ips, [i], source_etype=PTR))
         more = e.add(i, one)
-        used_up = e.icmp_unsigned("==", e.load_at(state, layout.REASON, I64), ir.Constant(I64, Reason.BUDGET))
+        used_up = e.icmp_unsigned("==", e.load_at(state, layout.REASON, I64), i64(Reason.BUDGET))
         e.cbranch(used_up, again, done)
         e.position_at_end(again)
         i.add_incoming(more, again)
@@ -158,12 +158,12 @@ def _lay_out(module: ir.Module) -> None:
     e.branch(loop)
     e.position_at_end(loop)
     i = e.phi(I64)
-    i.add_incoming(ir.Constant(I64, 0), before)
-    slot = e.at(base, e.mul(i, ir.Constant(I64, SLOT)))
-    last = e.icmp_unsigned("==", i, ir.Constant(I64, PAGE_SLOTS - 1))
+    i.add_incoming(i64(0), before)
+    slot = e.at(base, e.mul(i, i64(SLOT)))
+    last = e.icmp_unsigned("==", i, i64(PAGE_SLOTS - 1))
     e.store_at(e.select(last, next_page, undecoded), slot, 0)
-    e.store_at(e.add(pc, e.shl(i, ir.Constant(I64, 2))), slot, OPERANDS)
-    following = e.add(i, ir.Constant(I64, 1))
+    e.store_at(e.add(pc, e.shl(i, i64(2))), slot, OPERANDS)
+    following = e.add(i, i64(1))
     i.add_incoming(following, loop)
     e.cbranch(last, done, loop)
     e.position_at_end(done)
@@ -190,9 +190,9 @@ def _undecoded(module: ir.Module) -> None:
     handler = e.load_at(f.ip, 0, PTR)
     with e.if_then(e.icmp_unsigned("!=", before, f.fn), likely=False):
         e.store_at(before, f.ip, 0)
-        offset = e.and_(pc, ir.Constant(I64, PAGE - 1))
-        further = e.mul(offset, ir.Constant(I64, SLOT_PER_PC - PLAIN_PER_PC))
-        e.store_at(handler, f.ip, e.sub(ir.Constant(I64, PLAIN_OFFSET), further))
+        offset = e.and_(pc, i64(PAGE - 1))
+        further = e.mul(offset, i64(SLOT_PER_PC - PLAIN_PER_PC))
+        e.store_at(handler, f.ip, e.sub(i64(PLAIN_OFFSET), further))
     f.tail(handler, f.ip, f.budget)
 
 
@@ -200,7 +200,7 @@ def search(e: Emitter, state: ir.Value, work: ir.Value, word: ir.Value) -> ir.Va
     """The decoder of `word` among those of the class `work`, 32 bits both; null if there is none yet."""
     key = e.lshr(word, ir.Constant(I32, BUCKET_SHIFT))
     first_of_class = e.mul(work, ir.Constant(I32, KEYS))
-    bucket = e.shl(e.zext(e.add(first_of_class, key), I64), ir.Constant(I64, 3))
+    bucket = e.shl(e.zext(e.add(first_of_class, key), I64), i64(3))
     buckets = e.load_at(state, layout.BUCKETS, PTR)
     first = e.load_at(buckets, bucket, I32)
     last = e.load_at(e.at(buckets, 4), bucket, I32)
@@ -214,7 +214,7 @@ def search(e: Emitter, state: ir.Value, work: ir.Value, word: ir.Value) -> ir.Va
     i.add_incoming(first, before)
     e.cbranch(e.icmp_unsigned("<", i, last), test, found)
     e.position_at_end(test)
-    row = e.at(candidates, e.mul(e.zext(i, I64), ir.Constant(I64, CANDIDATE)))
+    row = e.at(candidates, e.mul(e.zext(i, I64), i64(CANDIDATE)))
     mask, value = e.load_at(row, 0, I32), e.load_at(row, 4, I32)
     e.cbranch(e.icmp_unsigned("==", e.and_(word, mask), value), hit, step)
     e.position_at_end(step)
@@ -222,7 +222,7 @@ def search(e: Emitter, state: ir.Value, work: ir.Value, word: ir.Value) -> ir.Va
     e.branch(loop)
     e.position_at_end(hit)
     number = e.zext(e.load_at(row, 8, I32), I64)
-    one = e.load_at(e.load_at(state, layout.DECODERS, PTR), e.shl(number, ir.Constant(I64, 3)), PTR)
+    one = e.load_at(e.load_at(state, layout.DECODERS, PTR), e.shl(number, i64(3)), PTR)
     e.branch(found)
     e.position_at_end(found)
     decoder = e.phi(PTR)

@@ -14,11 +14,11 @@ from kvrm.engine.interpreter.abi import DECODER
 from kvrm.engine.interpreter.handler_target import HandlerTarget, operand_width
 from kvrm.engine.interpreter.slots import OPERANDS, SLOT, SLOT_PER_PC
 from kvrm.engine.nodes import RunNode, StaticNode, StaticStage, compute
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.isa.definition import Definition
 from kvrm.lane import words as layout
 from kvrm.lane.stops import Reason
-from kvrm.staging.emitter import I8, I64, Emitter, constant, integer
+from kvrm.staging.emitter import I8, I64, Emitter, constant, i64, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits, cond
 
 
@@ -53,14 +53,13 @@ class HandlerStage(Context):
         self._operands: dict[int, ir.Value] = {}
         self._stored: list[tuple[StaticNode, int]] = []
         self._next: tuple[Bits, Bits | None] | None = None
-        self._event: tuple[Event, Bits] | None = None
+        self._event: tuple[Reason, Bits] | None = None
         self._fpcr = False
         self._base: Bits | None = None
         self.touches_memory = False
 
     # -- building --------------------------------------------------------------------------------------------
     def build(self, definition: Definition, statics: Sequence[int]) -> None:
-        """Emit the handler's body."""
         known = dict(zip((f.name for f in definition.statics), statics, strict=True))
         fields: dict[str, Any] = {
             f.name: known[f.name] if f.name in known else self._static.leaf(f.name, f.width)
@@ -112,8 +111,8 @@ class HandlerStage(Context):
             return compute(e, leaves, self._base.eq(31), {})
         assert self._next is not None
         target = compute(e, leaves, self._next[0], {})
-        other_page = e.lshr(e.xor(target, leaves["pc"]), ir.Constant(I64, 12))
-        return e.icmp_unsigned("==", other_page, ir.Constant(I64, 0))
+        other_page = e.lshr(e.xor(target, leaves["pc"]), i64(12))
+        return e.icmp_unsigned("==", other_page, i64(0))
 
     def _fill(self, e: Emitter, leaves: dict[str, ir.Value], slot: ir.Value) -> None:
         """Store the handler and its operands to a slot; the pc in an undecoded slot was read before."""
@@ -130,12 +129,11 @@ class HandlerStage(Context):
         following = f.e.at(f.ip, SLOT)
         if self._event is not None:
             event, value = self._event
-            if event is Event.SVC:
+            if event is Reason.SVC:
                 self._target.call(self)
-            retires = event in (Event.SVC, Event.CODE_WRITE)
-            left = f.e.sub(f.budget, ir.Constant(I64, int(retires)))
-            pc = self.value(self.pc + 4 * retires)
-            f.leave(Reason[event.name], None, left, ADDRESS=self.value(value), PC=pc)
+            left = f.e.sub(f.budget, i64(int(event.retires)))
+            pc = self.value(self.pc + 4 * event.retires)
+            f.leave(event, None, left, ADDRESS=self.value(value), PC=pc)
         elif self._next is None:
             f.advance(following)
         else:
@@ -164,7 +162,6 @@ class HandlerStage(Context):
     def apply(
         self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
     ) -> Node:
-        """Emit a primitive."""
         values = [self.value(a) for a in args]
         return RunNode(self, row.emit(self.f.e, integer(width, lanes), *values, *attrs), row.name, args)
 
@@ -222,7 +219,7 @@ class HandlerStage(Context):
             self._fpcr = True
             f = self.f
             value = f.e.load_at(f.state, layout.SYSTEM_OFFSET + 8 * System.FPCR, I64)
-            with f.e.if_then(f.e.icmp_unsigned("!=", value, ir.Constant(I64, 0)), likely=False):
+            with f.e.if_then(f.e.icmp_unsigned("!=", value, i64(0)), likely=False):
                 f.leave(Reason.STEP, f.ip, f.budget)
         return 0
 
@@ -238,7 +235,7 @@ class HandlerStage(Context):
         if self._form is Form.AT_SP and slot31 == layout.SP:
             # the operand is not looked at, but has its place: the slow twin finds all others behind it
             slot = ir.Constant(I8, layout.SP)
-        return e.shl(e.zext(slot, I64), ir.Constant(I64, 3))
+        return e.shl(e.zext(slot, I64), i64(3))
 
     def _slot(self, r: Bits, slot31: int) -> ir.Value:
         """Which of the state's words a register is, 8 bits; register 31 is `slot31`."""
@@ -246,12 +243,10 @@ class HandlerStage(Context):
         return self.value(cond(r.eq(31), wide.like(slot31), wide))
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
-        """Load from the state."""
         offset = self._x(r, layout.SP if sp else layout.ZERO)
         return self._wrap(self.f.e.load_at(self.f.registers, offset, ir.IntType(n)), n)
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
-        """Store to the state."""
         offset = self._x(r, layout.SP if sp else layout.DISCARD)
         self.f.e.store_at(self.value(value), self.f.registers, offset)
 
@@ -260,7 +255,6 @@ class HandlerStage(Context):
         return self.f.e.zext(slot, I64)
 
     def read_v(self, r: Bits, n: int) -> Bits:
-        """Load from the state."""
         return self._wrap(self.f.e.load_at(self.f.state, self._v(r), ir.IntType(n), align=n // 8), n)
 
     def write_v(self, r: Bits, value: Bits) -> None:
@@ -278,11 +272,9 @@ class HandlerStage(Context):
         self.f.flags = flags.write(self.f.e, nzcv, [self.value(f) for f in nzcv])
 
     def read_system(self, register: System) -> Bits:
-        """Load from the state."""
         return self._wrap(self.f.e.load_at(self.f.state, layout.SYSTEM_OFFSET + 8 * register, I64), 64)
 
     def write_system(self, register: System, value: Bits) -> None:
-        """Store to the state."""
         self.f.e.store_at(self.value(value), self.f.state, layout.SYSTEM_OFFSET + 8 * register)
 
     # -- memory ----------------------------------------------------------------------------------------------
@@ -317,6 +309,6 @@ class HandlerStage(Context):
         """Noted; the handler ends with it."""
         self._next = (target, condition)
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """Noted; the handler ends with it."""
         self._event = (event, value if isinstance(value, Bits) else bits(64, value))

@@ -10,7 +10,7 @@ from kvrm.engine.translator.paths import Paths
 from kvrm.isa.features import CORTEX_A76
 from kvrm.lane.state import State
 from kvrm.lane.stops import Reason
-from kvrm.memory import PAGE, AccessKind, GuestFault, Memory
+from kvrm.memory import PAGE, AccessKind, GuestFault, Memory, page_up
 
 
 class ForcedTranslator(Translator):
@@ -48,7 +48,7 @@ class ForcedTranslator(Translator):
 
     def invalidate(self, start: int, end: int) -> None:
         """Forget what was derived from the code in [start, end)."""
-        self._paths.forget(start & -PAGE, (end + PAGE - 1) & -PAGE)
+        self._paths.forget(start & -PAGE, page_up(end))
         super().invalidate(start, end)
 
     def _activate(self, region: Compiled) -> None:

@@ -13,15 +13,11 @@ from llvmlite import ir
 
 from kvrm.engine.interpreter import flags as facets_of
 from kvrm.isa.context import Flags
-from kvrm.staging.emitter import I32, I64, Emitter
+from kvrm.staging.emitter import I32, I64, Emitter, i64
 from kvrm.values import Bits
 
 FACETS, SUB64, SUB32 = range(3)
 """What the slots hold: the interpreter's four facets, or the operands of a subtraction."""
-
-
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
 
 
 class LazyFlags:
@@ -29,9 +25,9 @@ class LazyFlags:
 
     def __init__(self, e: Emitter, slot: Callable[..., ir.Value], entry: list[ir.Value]) -> None:
         self._e = e
-        self._kind = slot("flags_kind", I64, _c(FACETS))
+        self._kind = slot("flags_kind", I64, i64(FACETS))
         self._facets = [slot(f"flags_{i}", I64, facet) for i, facet in enumerate(entry)]
-        self._x, self._y = slot("flags_x", I64, _c(0)), slot("flags_y", I64, _c(0))
+        self._x, self._y = slot("flags_x", I64, i64(0)), slot("flags_y", I64, i64(0))
 
     def store(self, nzcv: Flags, value: Callable[[Bits], ir.Value]) -> None:
         """Keep flags for other blocks."""
@@ -40,12 +36,12 @@ class LazyFlags:
             facets = facets_of.write(e, nzcv, [value(f) for f in nzcv])
             for slot, facet in zip(self._facets, facets, strict=True):
                 e.store(facet, slot)
-            e.store(_c(FACETS), self._kind)
+            e.store(i64(FACETS), self._kind)
             return
         for slot, operand in zip((self._x, self._y), pair, strict=True):
             wide = value(operand)
             e.store(wide if operand.width == 64 else e.zext(wide, I64), slot)
-        e.store(_c(SUB64 if pair[0].width == 64 else SUB32), self._kind)
+        e.store(i64(SUB64 if pair[0].width == 64 else SUB32), self._kind)
 
     def load(self) -> list[ir.Value]:
         e = self._e
@@ -54,7 +50,7 @@ class LazyFlags:
         difference, overflow = self._subtracted(x, y)
         low, low_overflow = self._subtracted(e.trunc(x, I32), e.trunc(y, I32))
         low, low_overflow = e.sext(low, I64), e.sext(low_overflow, I64)
-        wide = e.icmp_unsigned("==", kind, _c(SUB64))
+        wide = e.icmp_unsigned("==", kind, i64(SUB64))
         carry = e.zext(e.icmp_unsigned(">=", x, y), I64)
         made = [
             e.select(wide, difference, low),
@@ -62,7 +58,7 @@ class LazyFlags:
             carry,
             e.select(wide, overflow, low_overflow),
         ]
-        plain = e.icmp_unsigned("==", kind, _c(FACETS))
+        plain = e.icmp_unsigned("==", kind, i64(FACETS))
         return [e.select(plain, old, new) for old, new in zip(kept, made, strict=True)]
 
     def _subtracted(self, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:

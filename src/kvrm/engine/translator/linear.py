@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kvrm.engine.nodes import RunNode
 from kvrm.values import Bits
+from kvrm.values.primitives import signed
 
 Origin = Callable[[RunNode], int | None]
 """The register whose value at the beginning of the block a node is; None for any other."""
@@ -31,7 +32,7 @@ class Linear:
 def linear(value: Bits, origin: Origin) -> Linear | None:
     """64 bits as such a sum, if they were computed as one."""
     if value.known:
-        return Linear((), _signed(int(value)))
+        return Linear((), signed(64, int(value)))
     node = value.payload
     if not isinstance(node, RunNode):
         return None
@@ -46,7 +47,3 @@ def linear(value: Bits, origin: Origin) -> Linear | None:
     if node.row == "lsl":
         return None if y.terms or y.constant > 4 else Linear((), 0).plus(x, 1 << y.constant)
     return x.plus(y, 1 if node.row == "add" else -1)
-
-
-def _signed(value: int) -> int:
-    return value - (value >> 63 << 64)

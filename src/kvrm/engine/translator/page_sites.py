@@ -1,9 +1,8 @@
 """Memory accesses of a region: in a loop, each site remembers the page that it last used.
 
-A site is three values: the guest address of a page, the distance from guest to host addresses on it, and how
-far into the page an access may begin (0 while nothing is remembered). An access within that page costs a
-subtraction, a comparison and a branch that is predicted. Any other walks the page table, as the interpreter
-does, and the site remembers what it found. Most pages of a lane lie in the host as they do in the guest
+An access within the page of its site (`kvrm.engine.translator.together.Site`) costs a subtraction, a
+comparison and a branch that is predicted. Any other walks the page table, as the interpreter does, and the
+site remembers what it found. Most pages of a lane lie in the host as they do in the guest
 (`kvrm.memory.pages.PagePool`): a walk guesses that the distance is what it last was, so that the access need
 not wait for the table.
 
@@ -13,7 +12,6 @@ more than they save. All others walk, and so do all of a region without a loop, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -21,29 +19,16 @@ from llvmlite import ir
 from kvrm.engine.interpreter.abi import unlikely
 from kvrm.engine.interpreter.memory_access import PERMISSION, allowed_page, page_table
 from kvrm.engine.translator.registers import Registers
-from kvrm.engine.translator.together import Together
+from kvrm.engine.translator.together import Site, Together
 from kvrm.isa.definition import Decoded
-from kvrm.memory import PAGE
 from kvrm.staging.emitter import I64, PTR, Emitter
 from kvrm.values import Bits
-
-
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value & (1 << 64) - 1)
-
 
 SITES = 8
 """Sites that remember. Each holds three values through the whole region: with 24, busybox gzip takes 10 %
 longer than with 8, since they spill; with none, coremix takes 25 % longer (docs/design/translator.md)."""
 STACK = 64
 """Bytes of the largest access: what sites at SP, which share, leave at the end of their page."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Site:
-    page: ir.Value
-    distance: ir.Value
-    limit: ir.Value
 
 
 class Accesses:
@@ -54,7 +39,7 @@ class Accesses:
         self._most = SITES if loops else 0
         self._table = page_table(e, stage.state)
         self._base = self._index = 32
-        self._sites: dict[str, _Site] = {}
+        self._sites: dict[str, Site] = {}
         self._together: Together | None = None
 
     def begin(self, d: Decoded) -> None:
@@ -112,7 +97,7 @@ class Accesses:
         """
         return self._e.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [value], side_effect=False)
 
-    def _walk(self, site: _Site | None, address: ir.Value, size: int, access: str) -> ir.Value:
+    def _walk(self, site: Site | None, address: ir.Value, size: int, access: str) -> ir.Value:
         """The host address by the page table, which a site remembers; the address's top byte is ignored."""
         e = self._e
         fail = e.append_basic_block("fail")
@@ -122,19 +107,13 @@ class Accesses:
         self._stage.leave_plain()
         e.position_at_end(good)
         if site is not None:
-            guest = e.sub(address, offset)
-            e.store(guest, site.page)
-            e.store(e.sub(host, guest), site.distance)
-            e.store(_c(PAGE + 1 - (STACK if self._base == 31 else size)), site.limit)
+            site.remember(e, address, host, offset, STACK if self._base == 31 else size)
         return e.or_(host, offset)
 
-    def _site(self, size: int, access: str) -> _Site | None:
+    def _site(self, size: int, access: str) -> Site | None:
         name = f"{access}sp" if self._base == 31 else f"{access}{size}_{self._base}_{self._index}"
         if name not in self._sites:
             if len(self._sites) >= self._most and self._base != 31:
                 return None
-            slots = [
-                self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")
-            ]
-            self._sites[name] = _Site(*slots)
+            self._sites[name] = Site(self._registers, name)
         return self._sites[name]

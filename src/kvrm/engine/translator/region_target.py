@@ -16,7 +16,7 @@ from kvrm.engine.translator.region import Block, Region
 from kvrm.engine.translator.registers import VECTOR, Registers
 from kvrm.engine.translator.shapes import parts
 from kvrm.lane import words as layout
-from kvrm.staging.emitter import I64, PTR
+from kvrm.staging.emitter import I64, PTR, i64
 from kvrm.values import Bits, concat
 
 if TYPE_CHECKING:
@@ -69,10 +69,6 @@ class RegionTarget(Protocol):
         """Store in guest memory, unless the condition is 0."""
 
 
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
-
-
 class HostRegion:
     """A region of the host. Each known target has its own way out: the host predicts where that leads."""
 
@@ -97,7 +93,7 @@ class HostRegion:
         stage.e.branch(stage.heads[stage.region.entry])
 
     def refuse(self, stage: RegionStage) -> None:
-        stage.e.store(_c(stage.region.entry), stage.destination)
+        stage.e.store(i64(stage.region.entry), stage.destination)
         stage.e.branch(self._plain)
 
     def predecessors(self, region: Region) -> dict[int, int]:
@@ -143,7 +139,7 @@ class HostRegion:
     def leave(self, stage: RegionStage) -> None:
         for pc, block in self._exits.items():
             stage.end(block)
-            stage.f.jump(_c(pc), cost=0)
+            stage.f.jump(i64(pc), cost=0)
         stage.end(self._out)
         stage.f.jump(stage.e.load(stage.destination, typ=I64), cost=0)
         stage.end(self._plain)
@@ -158,7 +154,7 @@ class HostRegion:
         e = stage.e
         for pc in seen:
             other = e.append_basic_block("other")
-            e.cbranch(e.icmp_unsigned("==", target, _c(pc)), stage.heads[pc], other)
+            e.cbranch(e.icmp_unsigned("==", target, i64(pc)), stage.heads[pc], other)
             e.position_at_end(other)
         e.store(target, stage.destination)
         e.branch(self._out)
@@ -167,21 +163,20 @@ class HostRegion:
         """To the interpreter's handler of an address of the region, whatever stands in its slot."""
         f, e = stage.f, stage.e
         table = e.load_at(f.state, layout.CODE_TABLE, PTR)
-        slots = e.load_at(table, e.shl(e.lshr(target, _c(12)), _c(3)), PTR)
+        slots = e.load_at(table, e.shl(e.lshr(target, i64(12)), i64(3)), PTR)
         lost, found = e.append_basic_block("lost"), e.append_basic_block("found")
         unlikely(e.cbranch(e.icmp_unsigned("==", slots, ir.Constant(PTR, None)), lost, found))
         e.position_at_end(lost)
         f.jump(target, cost=0)
         e.position_at_end(found)
-        offset = e.and_(target, _c(4095))
-        ip = e.at(slots, e.mul(offset, _c(SLOT_PER_PC)))
-        kept = e.load_at(e.at(slots, PLAIN_OFFSET), e.mul(offset, _c(PLAIN_PER_PC)), PTR)
+        offset = e.and_(target, i64(4095))
+        ip = e.at(slots, e.mul(offset, i64(SLOT_PER_PC)))
+        kept = e.load_at(e.at(slots, PLAIN_OFFSET), e.mul(offset, i64(PLAIN_PER_PC)), PTR)
         replaced = e.icmp_unsigned("!=", kept, ir.Constant(PTR, None))
         f.tail(e.select(replaced, kept, e.load_at(ip, 0, PTR)), ip, f.budget)
 
     # -- memory ----------------------------------------------------------------------------------------------
     def read(self, stage: RegionStage, address: Bits, n: int) -> Bits:
-        """Through the permissions."""
         host = stage.accesses.host(address, n // 8, "R")
         if n < 128:
             return stage.wrap(stage.e.load(host, typ=ir.IntType(n), align=1), n)
@@ -189,7 +184,6 @@ class HostRegion:
         return concat(*(Bits(64, RunNode(stage, vector), 2).whole for vector in vectors))
 
     def write(self, stage: RegionStage, address: Bits, value: Bits, condition: Bits | None) -> None:
-        """Through the permissions."""
         e = stage.e
         if condition is not None:
             stage.settle()

@@ -14,9 +14,10 @@ from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.page_sites import Accesses
 from kvrm.engine.translator.registers import Registers
 from kvrm.engine.translator.shapes import shaped
-from kvrm.isa.context import Context, Event, Flags, System
+from kvrm.isa.context import Context, Flags, System
 from kvrm.lane import words as layout
-from kvrm.staging.emitter import I64, constant, integer
+from kvrm.lane.stops import Reason
+from kvrm.staging.emitter import I64, constant, i64, integer
 from kvrm.values import Bits, Lift, Node, Primitive, StagingError, bits
 
 
@@ -48,7 +49,6 @@ class RegionValues(Context):
     def apply(
         self, row: Primitive, width: int, lanes: int, args: Sequence[Bits], attrs: tuple[Any, ...]
     ) -> Node:
-        """Emit a primitive."""
         if row.name == "xor" and width == 1 and lanes == 1 and (pair := signed_less(*args)) is not None:
             less = self.e.icmp_signed("<", *(self.value(b) for b in pair))
             return RunNode(self, less)
@@ -63,7 +63,6 @@ class RegionValues(Context):
         return RunNode(self, row.emit(self.e, integer(width, lanes), *values, *attrs), row.name, args)
 
     def value(self, b: Bits) -> ir.Value:
-        """The LLVM value of `b`."""
         p = b.payload
         if self._deferred.holds(b):
             self._deferred.settle()
@@ -87,27 +86,23 @@ class RegionValues(Context):
         """Horizon minus what is left of the budget."""
         e = self.e
         horizon = e.load_at(self.state, layout.HORIZON, I64)
-        return self.wrap(e.sub(horizon, e.sub(self._left, ir.Constant(I64, self._retired))), 64)
+        return self.wrap(e.sub(horizon, e.sub(self._left, i64(self._retired))), 64)
 
     def read_x(self, r: Bits, n: int, sp: bool) -> Bits:
-        """The register's value."""
         number = int(r)
         if number == 31 and not sp:
             return bits(n, 0)
         return self.registers.x(layout.SP if number == 31 else number).trunc(n)
 
     def write_x(self, r: Bits, value: Bits, sp: bool) -> None:
-        """The register's new value."""
         number = int(r)
         if number != 31 or sp:
             self.registers.set_x(layout.SP if number == 31 else number, value)
 
     def read_v(self, r: Bits, n: int) -> Bits:
-        """The register's value."""
         return self.registers.v(int(r)).trunc(n)
 
     def write_v(self, r: Bits, value: Bits) -> None:
-        """The register's new value."""
         self.registers.set_v(int(r), value)
 
     def read_flags(self) -> Flags:
@@ -147,6 +142,6 @@ class RegionValues(Context):
         """Noted; the block ends with it."""
         self.next = (target, condition)
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """Blocks end before instructions that have one."""
         raise StagingError(f"{event.name} inside a region")

@@ -17,11 +17,11 @@ from kvrm.engine.nodes import RunNode
 from kvrm.engine.translator.lazy_flags import LazyFlags
 from kvrm.isa.context import Flags
 from kvrm.lane import words as layout
-from kvrm.staging.emitter import FLOATS, I64, Emitter
+from kvrm.staging.emitter import FLOATS, I64, Emitter, i64
 from kvrm.values import Bits
 
 VECTOR = ir.VectorType(I64, 2)
-ZEROS = ir.Constant(VECTOR, [ir.Constant(I64, 0)] * 2)
+ZEROS = ir.Constant(VECTOR, [i64(0)] * 2)
 
 
 class Registers:

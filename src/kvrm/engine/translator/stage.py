@@ -21,7 +21,7 @@ from kvrm.engine.translator.region_values import RegionValues
 from kvrm.engine.translator.together import Together
 from kvrm.isa.context import Flags, System
 from kvrm.lane import words as layout
-from kvrm.staging.emitter import I64
+from kvrm.staging.emitter import I64, i64
 from kvrm.values import Bits
 
 UNROLLED = 48
@@ -29,12 +29,7 @@ UNROLLED = 48
 for each iteration and its failure likelier: it takes the budget of all, and pages that allow all accesses."""
 
 
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
-
-
 def build_region(module: ir.Module, name: str, region: Region) -> None:
-    """Emit the function of a region."""
     RegionStage(module, name, region, HostRegion()).build()
 
 
@@ -59,12 +54,11 @@ class RegionStage(RegionValues):
         self.budget = self.registers.slot("budget", I64, self.f.budget)
         self.destination = self.registers.slot("target", I64)
         self.heads = {pc: self.f.fn.append_basic_block(f"at_{pc:x}_") for pc in region.order()}
-        self._number = _c(region.number)
+        self._number = i64(region.number)
         target.prepare(self)
 
     # -- building --------------------------------------------------------------------------------------------
     def build(self) -> None:
-        """Emit the function's body."""
         e, entry = self.e, self.e.block
         start = e.append_basic_block("start")
         e.position_at_end(start)
@@ -109,7 +103,7 @@ class RegionStage(RegionValues):
         """With any other value the interpreter goes on."""
         e = self.e
         usual, other = e.append_basic_block("usual"), e.append_basic_block("other")
-        unlikely(e.cbranch(e.icmp_unsigned("!=", value, _c(0)), other, usual))
+        unlikely(e.cbranch(e.icmp_unsigned("!=", value, i64(0)), other, usual))
         e.position_at_end(other)
         self._target.refuse(self)
         e.position_at_end(usual)
@@ -122,7 +116,7 @@ class RegionStage(RegionValues):
             if block.start in self._loops:
                 with self._target.unrolling(self):
                     self._unroll(self._loops[block.start], self._most)
-            with e.if_then(e.icmp_unsigned("<=", self._left, _c(needed)), likely=False):
+            with e.if_then(e.icmp_unsigned("<=", self._left, i64(needed)), likely=False):
                 self.present, self._retired = block.start, 0
                 e.store_at(self._number, self.state, layout.REGION)
                 self.leave_plain()
@@ -152,7 +146,7 @@ class RegionStage(RegionValues):
     def spill(self) -> None:
         """Leave registers, flags and budget where other blocks find them."""
         self.registers.spill()
-        self.e.store(self.e.sub(self._left, _c(self._retired)), self.budget)
+        self.e.store(self.e.sub(self._left, i64(self._retired)), self.budget)
 
     def _unroll(self, iteration: list[Block], needed: int) -> None:
         """Some iterations of a loop, if worth it, whose accesses are checked first; goes on for others."""
@@ -168,7 +162,7 @@ class RegionStage(RegionValues):
         self.accesses.single()
         e.position_at_end(head)
         if self._retired > size or together.saves:
-            unlikely(e.cbranch(e.icmp_unsigned("<=", self._left, _c(needed + self._retired)), once, check))
+            unlikely(e.cbranch(e.icmp_unsigned("<=", self._left, i64(needed + self._retired)), once, check))
         else:
             e.branch(once)
         e.position_at_end(check)
@@ -220,5 +214,5 @@ class RegionStage(RegionValues):
     def leave_plain(self) -> None:
         """End the LLVM block: the interpreter runs the present instruction, of which nothing is done yet."""
         self.spill()
-        self.e.store(_c(self.present), self.destination)
+        self.e.store(i64(self.present), self.destination)
         self._target.go_plain(self)

@@ -96,5 +96,4 @@ class Store:
 
 @functools.cache
 def store() -> Store:
-    """The process's store."""
     return Store(native.versioned("regions"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 
-from kvrm.isa.context import Event, System
+from kvrm.isa.context import System
 from kvrm.isa.features import allocates
 from kvrm.isa.probe import Probe
+from kvrm.lane.stops import Reason
 from kvrm.values import Bits, Lift, bits
 
 
@@ -86,7 +87,7 @@ class _Survey(Probe):
         self.flow.conditional = condition is not None and not condition.known
         self.flow.target = int(target) if target.known else None
 
-    def event(self, event: Event, value: Lift = 0) -> None:
+    def event(self, event: Reason, value: Lift = 0) -> None:
         """The interpreter's."""
         super().event(event, value)
         self.flow.stays = False

@@ -1,8 +1,6 @@
 """Accesses of a block that are checked at once, before any of its instructions has run.
 
-Accesses whose addresses differ by constants from one sum of registers form a group. A group has a site: the
-page that all of it last lay on, the distance from guest to host addresses there, and how far into the page a
-group may begin (0 while nothing is remembered).
+Accesses whose addresses differ by constants from one sum of registers form a group, which has a site.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from kvrm.engine.interpreter.memory_access import PERMISSION, allowed_page
 from kvrm.engine.translator.linear import linear
 from kvrm.engine.translator.registers import Registers
 from kvrm.memory import PAGE
-from kvrm.staging.emitter import I64, PTR, Emitter
+from kvrm.staging.emitter import I64, PTR, Emitter, i64
 from kvrm.values import Bits
 
 WIDEST = 512
@@ -25,15 +23,29 @@ MOST = 8
 """Groups of a block."""
 
 
-def _c(value: int) -> ir.Constant:
-    return ir.Constant(I64, value & (1 << 64) - 1)
+class Site:
+    """What is remembered of the page that accesses last lay on, in three slots.
+
+    They are the page's guest address, the distance from guest to host addresses on it, and how far into it
+    an access may begin (0 while nothing is remembered).
+    """
+
+    def __init__(self, registers: Registers, name: str) -> None:
+        self.page, self.distance, self.limit = (
+            registers.slot(f"{part}_{name}", I64, i64(0)) for part in ("page", "distance", "limit")
+        )
+
+    def remember(self, e: Emitter, address: ir.Value, host: ir.Value, offset: ir.Value, size: int) -> None:
+        """From now on it is the page at `host`, `offset` bytes into which `address` is."""
+        guest = e.sub(address, offset)
+        e.store(guest, self.page)
+        e.store(e.sub(host, guest), self.distance)
+        e.store(i64(PAGE - size + 1), self.limit)
 
 
 @dataclass(slots=True)
 class _Group:
-    page: ir.Value
-    distance: ir.Value
-    limit: ir.Value
+    site: Site
     first: int
     end: int
     needs: int = 0
@@ -63,7 +75,7 @@ class Together:
         group.first, group.end = first, end
         group.needs |= PERMISSION[access]
         group.accesses += 1
-        return self._e.inttoptr(self._e.add(where, self._e.load(group.distance, typ=I64)), PTR)
+        return self._e.inttoptr(self._e.add(where, self._e.load(group.site.distance, typ=I64)), PTR)
 
     @property
     def steady(self) -> bool:
@@ -81,11 +93,7 @@ class Together:
         return now is not None and now.terms == ((register, 1),)
 
     def _new(self, at: int) -> _Group:
-        name = f"{self._name}_{len(self._groups)}"
-        page, distance, limit = (
-            self._registers.slot(f"{part}_{name}", I64, _c(0)) for part in ("page", "distance", "limit")
-        )
-        return _Group(page, distance, limit, at, at)
+        return _Group(Site(self._registers, f"{self._name}_{len(self._groups)}"), at, at)
 
     def check(self, fail: ir.Block) -> None:
         """Go on where all groups may be accessed, with `registers` as the block begins; else to `fail`."""
@@ -94,22 +102,19 @@ class Together:
 
     def _sum(self, terms: tuple[tuple[int, int], ...], constant: int) -> ir.Value:
         e = self._e
-        total: ir.Value = _c(constant)
+        total: ir.Value = i64(constant)
         for register, times in terms:
-            total = e.add(e.mul(self._registers.at_entry(register), _c(times)), total)
+            total = e.add(e.mul(self._registers.at_entry(register), i64(times)), total)
         return total
 
     def _check(self, address: ir.Value, group: _Group, fail: ir.Block) -> None:
-        e = self._e
-        offset = e.sub(address, e.load(group.page, typ=I64))
+        e, site = self._e, group.site
+        offset = e.sub(address, e.load(site.page, typ=I64))
         walk, good = e.append_basic_block("walk"), e.append_basic_block("good")
-        unlikely(e.cbranch(e.icmp_unsigned(">=", offset, e.load(group.limit, typ=I64)), walk, good))
+        unlikely(e.cbranch(e.icmp_unsigned(">=", offset, e.load(site.limit, typ=I64)), walk, good))
         e.position_at_end(walk)
         size = group.end - group.first
         host, offset = allowed_page(e, self._table, address, group.needs, size, fail)
-        guest = e.sub(address, offset)
-        e.store(guest, group.page)
-        e.store(e.sub(host, guest), group.distance)
-        e.store(_c(PAGE - size + 1), group.limit)
+        site.remember(e, address, host, offset, size)
         e.branch(good)
         e.position_at_end(good)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kvrm.isa.a64.common import condition_holds
 from kvrm.isa.assembly import number, printer, signed_field
-from kvrm.isa.context import Context, Event, System
+from kvrm.isa.context import Context, System
 from kvrm.isa.definition import Alias, Decoded, Execution, Static, insn
+from kvrm.lane.stops import Reason
 from kvrm.values import Bits, bits, concat
 
 EXECUTION = Execution.BRANCH
@@ -124,17 +125,17 @@ def ret(m: Context, Rn: Bits) -> None:
 def svc(m: Context, imm16: Bits) -> None:
     """The return from the exception clears the local exclusive monitor."""
     m.sys[System.MONITOR_SIZE] = bits(64, 0)
-    m.event(Event.SVC, imm16.zext(64))
+    m.event(Reason.SVC, imm16.zext(64))
 
 
 @insn("BRK", "11010100 001 imm16:16 000 00", "brk {imm16:imm}", execution=Execution.SYSTEM)
 def brk(m: Context, imm16: Bits) -> None:
-    m.event(Event.BRK, imm16.zext(64))
+    m.event(Reason.BRK, imm16.zext(64))
 
 
 def _undefined(m: Context) -> None:
     """These trap or are undefined at EL0."""
-    m.event(Event.UNDEFINED)
+    m.event(Reason.UNDEFINED)
 
 
 for _name, _diagram in (

@@ -8,7 +8,7 @@ from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits
 from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp, power_of_two, scale_width
-from kvrm.values.softfloat import FORMATS, Rounding
+from kvrm.values.softfloat_core import FORMATS, Rounding
 
 EXECUTION = Execution.ARITHMETIC
 

@@ -27,7 +27,7 @@ from kvrm.values.fp import (
     fsub,
 )
 from kvrm.values.fp_convert import fcvt
-from kvrm.values.softfloat import Rounding, rounding_mode
+from kvrm.values.softfloat_core import Rounding, rounding_mode
 
 EXECUTION = Execution.ARITHMETIC
 

@@ -10,7 +10,7 @@ from kvrm.isa.context import Context
 from kvrm.isa.definition import Execution, Static, insn
 from kvrm.values import Bits
 from kvrm.values.fp import frint_bounded
-from kvrm.values.softfloat import Rounding, rounding_mode
+from kvrm.values.softfloat_core import Rounding, rounding_mode
 
 EXECUTION = Execution.ARITHMETIC
 

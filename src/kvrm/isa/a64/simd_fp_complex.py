@@ -14,7 +14,7 @@ from kvrm.isa.context import Context
 from kvrm.isa.definition import Decoded, Execution, Operation, Static, insn
 from kvrm.values import Bits, concat
 from kvrm.values.fp import fadd, fmuladd
-from kvrm.values.softfloat import FORMATS
+from kvrm.values.softfloat_core import FORMATS
 
 EXECUTION = Execution.MULTIPLY_DIVIDE
 

@@ -9,7 +9,7 @@ from kvrm.isa.context import Context
 from kvrm.isa.definition import Asm, Decoded, Execution, Static, insn
 from kvrm.values import Bits, bits
 from kvrm.values.fp_convert import fcvt_to_fixed, fixed_to_fp, scale_width
-from kvrm.values.softfloat import Rounding
+from kvrm.values.softfloat_core import Rounding
 
 EXECUTION = Execution.ARITHMETIC
 

@@ -14,7 +14,7 @@ from kvrm.values import Bits
 from kvrm.values.fp import Binary, Unary, fabs, fcmpeq, fcmpge, fcmpgt, fneg, fsqrt
 from kvrm.values.fp_convert import fcvt, fcvt_to_fixed, fcvtxn, fixed_to_fp
 from kvrm.values.fp_estimate import frecpe, frecpx, frsqrte, urecpe, ursqrte
-from kvrm.values.softfloat import Rounding
+from kvrm.values.softfloat_core import Rounding
 
 EXECUTION = Execution.ARITHMETIC
 

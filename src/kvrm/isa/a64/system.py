@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from kvrm.isa.a64.loads_stores_exclusive import UNTAGGED, clear_monitor
 from kvrm.isa.a64.system_registers import READ, WRITE, fields_of, instruction_name, register_name
 from kvrm.isa.assembly import general, number, printer
-from kvrm.isa.context import FP16, FP_TRACKING, FPCR_BITS, FPSR_BITS, Context, Event, System
+from kvrm.isa.context import FP16, FP_TRACKING, FPCR_BITS, FPSR_BITS, Context, System
 from kvrm.isa.definition import Decoded, Execution, insn
+from kvrm.lane.stops import Reason
 from kvrm.values import Bits, bits, concat, cond
 
 EXECUTION = Execution.SYSTEM
@@ -20,7 +21,7 @@ EXECUTION = Execution.SYSTEM
 
 def _undefined(m: Context) -> None:
     """What EL0 may not do."""
-    m.event(Event.UNDEFINED)
+    m.event(Reason.UNDEFINED)
 
 
 # -- Hints -----------------------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ def dc_zva(m: Context, Rt: Bits) -> None:
 
 @insn("IC IVAU", "1101010100 0 01 011 0111 0101 001 Rt:5", "ic ivau, {Rt:X}")
 def ic_ivau(m: Context, Rt: Bits) -> None:
-    m.event(Event.CODE_WRITE, m.x[Rt, 64] & UNTAGGED)
+    m.event(Reason.CODE_WRITE, m.x[Rt, 64] & UNTAGGED)
 
 
 def _clean(m: Context) -> None:

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.page_ranges import (
-    VA_END,
     locked_bytes,
     may_lock,
     page_range,
-    page_up,
     parts,
     require_pages,
     size_of,
 )
-from kvrm.memory import PAGE, Mark, Prot, Region, untagged
+from kvrm.memory import PAGE, VA_END, Mark, Prot, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process

@@ -9,7 +9,7 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.file import File
 from kvrm.linux.files.locks import in_the_way, others, packed, range_at, with_range
-from kvrm.linux.files.open_file import Descriptor, OpenFile
+from kvrm.linux.files.open_file import OpenFile
 from kvrm.linux.files.pipes import PipeEnd
 from kvrm.linux.mapped import is_writable
 from kvrm.linux.waiting import wait_for_ever
@@ -21,25 +21,14 @@ if TYPE_CHECKING:
 _SEALS: Final = (
     abi.F_SEAL_SEAL | abi.F_SEAL_SHRINK | abi.F_SEAL_GROW | abi.F_SEALS_OF_WRITING | abi.F_SEAL_EXEC
 )
-_FOR_PATHS: Final = (abi.F_DUPFD, abi.F_DUPFD_CLOEXEC, abi.F_GETFD, abi.F_SETFD, abi.F_GETFL)
 _LOCK_NB: Final = 4
 _LOCK_KINDS: Final = {1: abi.F_RDLCK, 2: abi.F_WRLCK, 8: abi.F_UNLCK}
 
 
 def fcntl(process: Process, fd: int, command: int, argument: int) -> int:
-    """Descriptor and status flags, locks, seals, the room of a pipe."""
-    file = process.any_file(fd) if command in _FOR_PATHS else process.file(fd)
+    """Status flags, locks, seals, the room of a pipe."""
+    file = process.file(fd)
     match command:
-        case abi.F_DUPFD | abi.F_DUPFD_CLOEXEC:
-            if argument >= process.limit(abi.RLIMIT_NOFILE)[0]:
-                raise Failure(Errno.EINVAL)
-            return process.open(file, command == abi.F_DUPFD_CLOEXEC, argument)
-        case abi.F_GETFD:
-            return abi.FD_CLOEXEC if process.descriptors[fd].cloexec else 0
-        case abi.F_SETFD:
-            process.descriptors[fd] = Descriptor(file, bool(argument & abi.FD_CLOEXEC))
-        case abi.F_GETFL:
-            return file.flags
         case abi.F_SETFL:
             file.flags = file.flags & ~abi.SETTABLE_FLAGS | argument & abi.SETTABLE_FLAGS
         case abi.F_GETLK | abi.F_OFD_GETLK:

@@ -1,4 +1,4 @@
-"""Descriptors: open, close, duplicate, flags, pipes, and waiting for events."""
+"""What makes descriptors, and ioctl and advice on them."""
 
 from __future__ import annotations
 
@@ -46,12 +46,6 @@ def _open(process: Process, dirfd: int, path: bytes, flags: int, mode: int) -> i
     return process.open(file, bool(flags & abi.O_CLOEXEC))
 
 
-def close(process: Process, fd: int) -> int:
-    """Close a descriptor."""
-    process.close(fd)
-    return 0
-
-
 def close_range(process: Process, first: int, last: int, flags: int) -> int:
     """Close all descriptors of a range, or mark them (CLOSE_RANGE_CLOEXEC)."""
     if first > last or flags & ~6:
@@ -62,24 +56,6 @@ def close_range(process: Process, first: int, last: int, flags: int) -> int:
         else:
             process.close(fd)
     return 0
-
-
-def dup(process: Process, fd: int) -> int:
-    """Another descriptor of the same open file."""
-    return process.open(process.any_file(fd))
-
-
-def dup3(process: Process, old: int, new: int, flags: int) -> int:
-    """Make `new` a descriptor of the open file of `old`."""
-    if flags & ~abi.O_CLOEXEC or old == new:
-        raise Failure(Errno.EINVAL)
-    if not 0 <= new < process.limit(abi.RLIMIT_NOFILE)[0]:
-        raise Failure(Errno.EBADF)
-    file = process.any_file(old)
-    if new in process.descriptors:
-        process.close(new)
-    process.descriptors[new] = Descriptor(file, bool(flags))
-    return new
 
 
 def ioctl(process: Process, fd: int, request: int, argument: int) -> int:

@@ -17,7 +17,7 @@ from kvrm.linux.files.timerfd import TimerFile
 from kvrm.linux.layout import BILLION, DOUBLEWORD, EPOLL_EVENT
 from kvrm.linux.signals import UNBLOCKABLE
 from kvrm.linux.waiting import wait
-from kvrm.memory import VA_BITS, untagged
+from kvrm.memory import VA_END, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -151,7 +151,7 @@ def _epoll_wait(
     epoll = process.file(fd)
     if not 0 < most <= _MOST_EVENTS:
         raise Failure(Errno.EINVAL)
-    if untagged(pointer) + most * EPOLL_EVENT.size > 1 << VA_BITS:
+    if untagged(pointer) + most * EPOLL_EVENT.size > VA_END:
         raise Failure(Errno.EFAULT)
     if not isinstance(epoll, Epoll):
         raise Failure(Errno.EINVAL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
-from kvrm.linux.calls.segments import keep_segments
+from kvrm.linux.calls.segments import keep_segments, unmap
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.devices import DeviceFile
 from kvrm.linux.files.file import File
@@ -14,22 +14,21 @@ from kvrm.linux.files.virtual import VirtualFile
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import Mapped, show_file
 from kvrm.linux.page_ranges import (
-    VA_END,
     find_room,
     has_data_room,
     is_data,
     may_lock,
     page_range,
-    page_up,
     parts,
     readable,
     require_few,
+    require_growth,
     require_lockable,
     require_pages,
     require_room,
     size_of,
 )
-from kvrm.memory import PAGE, Image, Mark, Prot, Region, untagged
+from kvrm.memory import PAGE, VA_END, Image, Mark, Prot, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -47,7 +46,7 @@ def brk(process: Process, address: int) -> int:
         return old
     old_page, new_page = page_up(old), page_up(address)
     if new_page < old_page:
-        process.memory.unmap(new_page, old_page - new_page)
+        unmap(process, new_page, old_page - new_page)
     elif new_page > old_page:
         try:
             _grow_heap(process, old_page, new_page)
@@ -61,9 +60,7 @@ def _grow_heap(process: Process, start: int, end: int) -> None:
     prot, marks = readable(process, Prot.R | Prot.W), _locked(process, 0)
     if parts(process, start, end + PAGE):
         raise Failure(Errno.ENOMEM)
-    if marks:
-        require_lockable(process, end - start)
-    require_room(process, end - start, prot, marks)
+    require_growth(process, end - start, prot, marks)
     require_few(process)
     process.memory.map(start, end - start, prot, name=HEAP, marks=marks)
 
@@ -93,6 +90,7 @@ def mmap(process: Process, address: int, length: int, prot: int, flags: int, fd:
     if file is not None and not isinstance(file, DeviceFile):
         image = show_file(process, Mapped(file, offset, size, not file.writable or _is_sealed(file)))
     name = image.name if image else SHARED_MEMORY if marks & Mark.SHARED else ""
+    keep_segments(process, start, start + size)
     process.memory.map(start, size, allowed, image, name=name, marks=marks)
     return start
 
@@ -159,8 +157,7 @@ def munmap(process: Process, address: int, length: int) -> int:
     start, size = untagged(address), page_up(length)
     if start % PAGE or start > VA_END or length > VA_END - start or size == 0:
         raise Failure(Errno.EINVAL)
-    keep_segments(process, start, start + size)
-    process.memory.unmap(start, size)
+    unmap(process, start, size)
     return 0
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvrm.linux import abi
+from kvrm.linux.calls.segments import move_segment, unmap
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.loader import MMAP_LOW
 from kvrm.linux.mapped import widen
 from kvrm.linux.page_ranges import (
-    VA_END,
     find_room,
-    page_up,
     parts,
     require_few,
-    require_lockable,
-    require_room,
+    require_growth,
 )
-from kvrm.memory import PAGE, Mark, Region, untagged
+from kvrm.memory import PAGE, VA_END, Mark, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -44,22 +42,22 @@ def mremap(process: Process, old: int, old_length: int, new_length: int, flags: 
         raise Failure(Errno.EINVAL)
     if not fixed and not keeps and size >= new_size:
         if size > new_size:
-            process.memory.unmap(start + new_size, size - new_size)
+            unmap(process, start + new_size, size - new_size)
         return start
     if fixed:
         require_few(process)
         if new < MMAP_LOW:
             raise Failure(Errno.EPERM)
-        process.memory.unmap(new, new_size)
+        unmap(process, new, new_size)
     if size > new_size:
-        process.memory.unmap(start + new_size, size - new_size)
+        unmap(process, start + new_size, size - new_size)
         size = new_size
     region = _movable(process, start, size)
     if keeps and region.marks & Mark.SHARED:
         raise Failure(Errno.EINVAL)
     more = new_size if keeps else new_size - size
     if more:
-        _require_growth(process, region, more)
+        require_growth(process, more, region.prot, region.marks)
     if not fixed and not keeps and not _in_the_way(process, start + size, start + new_size):
         _show_more(process, region, start + size, more, size)
         return start
@@ -88,12 +86,6 @@ def _movable(process: Process, start: int, size: int) -> Region:
     return found[0]
 
 
-def _require_growth(process: Process, region: Region, more: int) -> None:
-    if region.marks & Mark.LOCKED:
-        require_lockable(process, more)
-    require_room(process, more, region.prot, region.marks)
-
-
 def _in_the_way(process: Process, start: int, end: int) -> bool:
     return end > VA_END or bool(parts(process, start, end))
 
@@ -110,6 +102,8 @@ def _show_more(process: Process, region: Region, start: int, length: int, skip: 
 def _move(process: Process, region: Region, target: int, length: int, keeps: bool) -> None:
     """Move what a region holds, and unmap it unless it `keeps` its addresses."""
     memory, start = process.memory, region.start
+    if not keeps:
+        move_segment(process, start, region.end, target)
     _show_more(process, region, target, length, 0)
     private = memory.private(start, min(region.end, start + length))
     for first in range(0, len(private), _MOVED_AT_ONCE):
@@ -120,4 +114,4 @@ def _move(process: Process, region: Region, target: int, length: int, keeps: boo
     if keeps:
         memory.mark(start, region.end - start, Mark.NONE, Mark.LOCKED)
     else:
-        memory.unmap(start, region.end - start)
+        unmap(process, start, region.end - start)

@@ -9,9 +9,9 @@ from kvrm.linux import abi
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.ipc import READ, WRITE, Permissions
 from kvrm.linux.layout import BILLION
-from kvrm.linux.page_ranges import find_room, page_up, parts, require_few, require_room
+from kvrm.linux.page_ranges import find_room, parts, require_few, require_room
 from kvrm.linux.sysv import Segment
-from kvrm.memory import PAGE, VA_BITS, Mark, Prot, untagged
+from kvrm.memory import PAGE, VA_END, Mark, Prot, Region, page_up, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -27,7 +27,8 @@ def shmget(process: Process, key: int, size: int, flags: int) -> int:
         if not size:
             raise Failure(Errno.EINVAL)
         process.kernel.files.budget.change(page_up(size))
-        return Segment(permissions, size, process.pid, changed=process.kernel.realtime // BILLION)
+        name = f"/SYSV{permissions.key & 0xFFFFFFFF:08x} (deleted)"
+        return Segment(permissions, size, process.pid, name, changed=process.kernel.realtime // BILLION)
 
     return process.kernel.ipc.segments.get(process, key, flags, make, lambda known: size <= known.size)
 
@@ -51,8 +52,8 @@ def shmat(process: Process, number: int, address: int, flags: int) -> int:
     require_few(process)
     require_room(process, size, prot, Mark.SHARED)
     start = _place(process, address, size, bool(flags & abi.SHM_REMAP))
-    name = f"/SYSV{segment.permissions.key & 0xFFFFFFFF:08x} (deleted)"
-    process.memory.map(start, size, prot, name=name, marks=Mark.SHARED)
+    keep_segments(process, start, start + size)
+    process.memory.map(start, size, prot, name=segment.name, marks=Mark.SHARED)
     for index, data in segment.pages.items():
         process.memory.poke(start + index * PAGE, data)
     segment.pages = {}
@@ -67,9 +68,12 @@ def shmdt(process: Process, address: int) -> int:
     number = process.kernel.ipc.attached.get(start)
     if number is None:
         raise Failure(Errno.EINVAL)
-    size = page_up(process.kernel.ipc.segments.find(number).size)
-    keep_segments(process, start, start + size)
-    process.memory.unmap(start, size)
+    segment = process.kernel.ipc.segments.find(number)
+    end = start + page_up(segment.size)
+    shown = _shown(process, segment, start, end)
+    keep_segments(process, start, end)
+    for region in shown:
+        process.memory.unmap(region.start, region.end - region.start)
     return 0
 
 
@@ -101,14 +105,29 @@ def shmctl(process: Process, number: int, command: int, pointer: int) -> int:
     return 0
 
 
+def unmap(process: Process, start: int, size: int) -> None:
+    """Unmap memory, which may be that of segments."""
+    keep_segments(process, start, start + size)
+    process.memory.unmap(start, size)
+
+
+def move_segment(process: Process, start: int, end: int, target: int) -> None:
+    """Before these addresses are moved: a whole segment stays attached, a part of one leaves it."""
+    attached = process.kernel.ipc.attached
+    if start in attached and page_up(process.kernel.ipc.segments.find(attached[start]).size) == end - start:
+        attached[target] = attached.pop(start)
+    else:
+        keep_segments(process, start, end)
+
+
 def keep_segments(process: Process, start: int, end: int) -> None:
-    """Before these addresses are unmapped: have segments that are attached there keep what they hold."""
+    """Before these addresses become something else: segments that are attached there keep what they hold."""
     for address, number in list(process.kernel.ipc.attached.items()):
         segment = process.kernel.ipc.segments.find(number)
         size = page_up(segment.size)
         if not start < address + size or not address < end:
             continue
-        for region in parts(process, max(start, address), min(end, address + size)):
+        for region in _shown(process, segment, max(start, address), min(end, address + size)):
             for at in range(region.start, region.start + process.memory.filled(region), PAGE):
                 if any(data := process.memory.peek(at, PAGE)):
                     segment.pages[(at - address) // PAGE] = data
@@ -119,10 +138,15 @@ def keep_segments(process: Process, start: int, end: int) -> None:
                 _remove(process, number)
 
 
+def _shown(process: Process, segment: Segment, start: int, end: int) -> list[Region]:
+    """What still shows a segment between two addresses: other memory may have been mapped over it."""
+    return [region for region in parts(process, start, end) if region.name == segment.name]
+
+
 def _place(process: Process, address: int, size: int, replaces: bool) -> int:
     if not address:
         return find_room(process, size)
-    if address + size > 1 << VA_BITS or (not replaces and parts(process, address, address + size)):
+    if address + size > VA_END or (not replaces and parts(process, address, address + size)):
         raise Failure(Errno.EINVAL)
     return address
 

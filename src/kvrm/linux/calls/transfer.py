@@ -12,14 +12,13 @@ from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.open_file import MAX_OFFSET, OpenFile
 from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.layout import IOVEC
-from kvrm.memory import PAGE, VA_BITS, GuestFault, untagged
+from kvrm.memory import PAGE, VA_END, GuestFault, untagged
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
 BLOCK: Final = 1 << 20
 """Bytes moved at a time, so that no count makes the host allocate more."""
-_VA_END: Final = 1 << VA_BITS
 _KNOWN_RWF: Final = (
     abi.RWF_HIPRI | abi.RWF_DSYNC | abi.RWF_SYNC | abi.RWF_NOWAIT | abi.RWF_APPEND | abi.RWF_NOAPPEND
 )
@@ -292,7 +291,7 @@ def _total(pieces: Pieces, offset: int | None) -> int:
 
 def _require_user(address: int, size: int) -> None:
     """EFAULT for a buffer that leaves the address space, which Linux sees before it looks at the file."""
-    if untagged(address) + size > _VA_END:
+    if untagged(address) + size > VA_END:
         raise Failure(Errno.EFAULT)
 
 

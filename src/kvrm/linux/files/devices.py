@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux.errno import Errno, Failure
 from kvrm.linux.files.nodes import Device
 from kvrm.linux.files.open_file import OpenFile
+from kvrm.linux.files.paths import Name
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -63,26 +64,16 @@ class DeviceFile(OpenFile):
     node: Device
     positioned = True
 
+    def __init__(self, flags: int, name: Name | bytes, node: Device) -> None:
+        super().__init__(flags, name, node)
+        device = self.device
+        self.by_piece, self.takes_pages = device.full, not device.full
+        self.discards, self.gives_pages = device.discards, device.gives_pages
+
     @property
     def device(self) -> Character:
         """Its row."""
         return DEVICES[self.node.kind]
-
-    @property
-    def by_piece(self) -> bool:
-        return self.device.full
-
-    @property
-    def discards(self) -> bool:
-        return self.device.discards
-
-    @property
-    def gives_pages(self) -> bool:
-        return self.device.gives_pages
-
-    @property
-    def takes_pages(self) -> bool:
-        return not self.device.full
 
     def read(self, process: Process, size: int) -> bytes:
         assert self.device.read is not None

@@ -98,8 +98,7 @@ class Directory(Node):
             if node is None:
                 merged.pop(name, None)
             else:
-                status = node.stat()
-                merged[name] = Entry(status.ino, stat.S_IFMT(status.mode) >> 12)
+                merged[name] = node.entry()
         return dict(sorted(merged.items()))
 
     def path(self) -> bytes:

@@ -33,7 +33,6 @@ class Item:
         queue.watchers = (self, *queue.watchers)
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.owner, self.file = copies.of(self.owner), copies.of(self.file)
         self._queue = copies.of(self._queue)
 

@@ -93,7 +93,6 @@ class File(Node):
         return written
 
     def truncate(self, process: Process, size: int) -> None:
-        """Cut or extend."""
         sealed = self.seals or 0
         old = self.stat().size
         if (size < old and sealed & abi.F_SEAL_SHRINK) or (size > old and sealed & abi.F_SEAL_GROW):

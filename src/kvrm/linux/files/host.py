@@ -87,7 +87,6 @@ class Handle:
         os.chmod(self.path, mode & HOST_MODE)
 
     def chown(self, uid: int, gid: int) -> None:
-        """Change owner and group."""
         os.chown(self.path, uid, gid)
 
     def allocate(self, mode: int, offset: int, size: int) -> None:

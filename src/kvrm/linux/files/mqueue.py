@@ -46,7 +46,6 @@ class MessageQueue:
         self.waiting = WaitQueue()
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         # a queue that is not open is reached from no file that is copied
         node = copies.nodes.of(self.node)
         assert isinstance(node, Special)
@@ -115,15 +114,12 @@ class QueueNames:
         self._queues: dict[bytes, MessageQueue] = {}
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self._queues = {name: copies.of(queue) for name, queue in self._queues.items()}
 
     def find(self, name: bytes) -> MessageQueue | None:
-        """The queue with a name."""
         return self._queues.get(name)
 
     def add(self, name: bytes, queue: MessageQueue) -> None:
-        """Give a queue a name."""
         self._queues[name] = queue
 
     def remove(self, name: bytes) -> None:

@@ -58,7 +58,6 @@ def mknod(process: Process, name: Name, mode: int) -> None:
 
 
 def mkdir(process: Process, name: Name, mode: int) -> None:
-    """Make a directory."""
     directory = require_free(process, name, for_directory=True)
     if directory.on_host:
         where = location(name)
@@ -73,7 +72,6 @@ def mkdir(process: Process, name: Name, mode: int) -> None:
 
 
 def symlink(process: Process, name: Name, target: bytes) -> None:
-    """Make a symbolic link."""
     directory = require_free(process, name)
     if directory.on_host:
         where = location(name)

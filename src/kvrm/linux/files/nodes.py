@@ -7,11 +7,12 @@ Nodes of read-only trees become the guest's own when it changes them: they enter
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kvrm.linux.files.content import Budget
-from kvrm.linux.files.host import Handle, Location
+from kvrm.linux.files.host import Entry, Handle, Location
 from kvrm.linux.files.stored import attributes
 from kvrm.linux.layout import Stat
 
@@ -51,6 +52,11 @@ class Node:
             return self.meta
         assert self.where is not None
         return Stat.of_host(self.where.lstat())
+
+    def entry(self) -> Entry:
+        """What a directory lists of it."""
+        status = self.stat()
+        return Entry(status.ino, stat.S_IFMT(status.mode) >> 12)
 
     def own(self) -> Stat:
         """Make the node the guest's own, and return its status."""

@@ -36,6 +36,13 @@ class OpenFile:
     can_be_read = True
     can_be_written = True
     """Whether anything of its kind can be read, and written."""
+    by_piece = False
+    """Whether each buffer of writev is a write of its own, as where a driver has no write_iter."""
+    discards = False
+    """Whether what is written to it is not looked at."""
+    gives_pages = True
+    takes_pages = True
+    """Whether splice can read from it, and write to it."""
     refusal = Errno.ENOTTY
     """What ioctl fails with for requests that the file does not know."""
 
@@ -81,11 +88,6 @@ class OpenFile:
             yield self._called.directory
 
     @property
-    def by_piece(self) -> bool:
-        """Whether each buffer of writev is a write of its own, as where a driver has no write_iter."""
-        return False
-
-    @property
     def waits(self) -> bool:
         """Whether a read may have to wait."""
         return False
@@ -100,23 +102,7 @@ class OpenFile:
         """The same of writing alone."""
         return self.positioned
 
-    @property
-    def discards(self) -> bool:
-        """Whether what is written to it is not looked at."""
-        return False
-
-    @property
-    def gives_pages(self) -> bool:
-        """Whether splice can read from it."""
-        return True
-
-    @property
-    def takes_pages(self) -> bool:
-        """Whether splice can write to it."""
-        return True
-
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.node = self.node and copies.nodes.of(self.node)
         self.queue = self.queue and copies.of(self.queue)
         if isinstance(self._called, Name):
@@ -136,7 +122,6 @@ class OpenFile:
         return self.node
 
     def stat(self) -> Stat:
-        """Status of the file."""
         if self.node is None:
             raise Failure(Errno.EBADF)
         return self.node.stat()

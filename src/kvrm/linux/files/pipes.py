@@ -57,7 +57,6 @@ class Pipe:
 
     @property
     def size(self) -> int:
-        """Bytes in it."""
         return sum(len(buffer.data) for buffer in self.buffers)
 
     def with_written(self, data: bytes, packets: bool) -> tuple[tuple[Buffer, ...], int]:

@@ -21,7 +21,6 @@ class BoundSockets:
         self._named = 0
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self._sockets = {place: copies.of(socket) for place, socket in self._sockets.items()}
 
     def find(self, place: Place) -> Socket | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kvrm.memory import PAGE
+from kvrm.memory import PAGE, page_up
 
 if TYPE_CHECKING:
     from kvrm.linux.files.copying import FileCopies
@@ -51,7 +51,6 @@ class Message:
     rights: tuple[OpenFile, ...] = ()
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.owner = copies.of(self.owner)
         self.rights = tuple(copies.of(file) for file in self.rights)
 
@@ -60,19 +59,15 @@ def pieces(size: int, buffer: int) -> Iterator[tuple[int, int]]:
     """The buffers that a stream makes of `size` bytes, if its own has `buffer` bytes: length and charge."""
     while size:
         length = min(size, buffer // 2 - 64, _LARGEST_PIECE)
-        paged = min(length, _paged(max(0, length - _LINEAR)))
+        paged = min(length, page_up(max(0, length - _LINEAR)))
         yield length, _charge(length - paged) + paged
         size -= length
 
 
 def datagram_charge(size: int) -> int:
     """What a datagram takes of its sender's buffer."""
-    paged = _paged(max(0, size - _LARGEST_LINEAR))
+    paged = page_up(max(0, size - _LARGEST_LINEAR))
     return _charge(max(0, size - paged)) + paged
-
-
-def _paged(size: int) -> int:
-    return (size + PAGE - 1) & -PAGE
 
 
 def _charge(size: int) -> int:

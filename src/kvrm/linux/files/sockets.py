@@ -95,14 +95,14 @@ class Socket(OpenFile):
             raise Failure(Errno.EOPNOTSUPP)
         if self.connects and self.peer is None:
             raise Failure(Errno.EINVAL if self.streams else Errno.ENOTCONN)
-        if not self.inbox and not self._ended(process, flags):
+        if not self.inbox and not self._ended(flags):
             self.require_wait(process, abi.SO_RCVTIMEO, flags, _NO_WRITER)
         if not self.inbox:
             return Received()
         take = self._from_stream if self.streams else self._message
         return take(process, size, flags)
 
-    def _ended(self, process: Process, flags: int) -> bool:
+    def _ended(self, flags: int) -> bool:
         """Nothing is in the queue: whether nothing will come. An error that waits is told."""
         if self.error:
             error, self.error = self.error, 0

@@ -34,21 +34,29 @@ _STREAM_INODE = 1
 _NAMES = ("stdin", "stdout", "stderr")
 
 
-def _pipe_stat(ino: int) -> Stat:
-    return Stat(PIPE.device, ino, stat.S_IFIFO | 0o600, uid=os.getuid(), gid=os.getgid())
+class _Piped(OpenFile):
+    """What is a pipe to the guest, as descriptor `number`."""
+
+    def __init__(self, flags: int, number: int) -> None:
+        self.number = number
+        super().__init__(flags, b"pipe:[%d]" % self._inode)
+        self.queue = WaitQueue()
+
+    @property
+    def _inode(self) -> int:
+        return _STREAM_INODE + self.number
+
+    def stat(self) -> Stat:
+        return Stat(PIPE.device, self._inode, stat.S_IFIFO | 0o600, uid=os.getuid(), gid=os.getgid())
 
 
-class BytesInput(OpenFile):
+class BytesInput(_Piped):
     """Standard input from given bytes. To the guest it is a pipe whose writer has gone."""
 
     def __init__(self, data: bytes) -> None:
-        super().__init__(abi.O_RDONLY, b"pipe:[1]")
+        super().__init__(abi.O_RDONLY, 0)
         self._data = data
         self._offset = 0
-        self.queue = WaitQueue()
-
-    def stat(self) -> Stat:
-        return _pipe_stat(_STREAM_INODE)
 
     def read(self, process: Process, size: int) -> bytes:
         data = self._data[self._offset : self._offset + size]
@@ -70,19 +78,14 @@ class BytesInput(OpenFile):
         return abi.POLLHUP | (abi.POLLIN | abi.POLLRDNORM if self.available() else 0)
 
 
-class Capture(OpenFile):
+class Capture(_Piped):
     """Standard output or error into the process's bytearray of that name. To the guest it is a pipe.
 
     More than OUTPUT_LIMIT bytes end the run: they would fill the host's memory.
     """
 
     def __init__(self, number: int) -> None:
-        super().__init__(abi.O_WRONLY, b"pipe:[%d]" % (_STREAM_INODE + number))
-        self.number = number
-        self.queue = WaitQueue()
-
-    def stat(self) -> Stat:
-        return _pipe_stat(_STREAM_INODE + self.number)
+        super().__init__(abi.O_WRONLY, number)
 
     def write(self, process: Process, data: bytes) -> int:
         captured = process.kernel.stdout if self.number == 1 else process.kernel.stderr
@@ -96,7 +99,7 @@ class Capture(OpenFile):
         return abi.POLLOUT | abi.POLLWRNORM
 
 
-class ObjectStream(OpenFile):
+class ObjectStream(_Piped):
     """A Python file object without a descriptor, such as io.BytesIO.
 
     Its OSErrors are the guest's. What else it raises, or gives that is not what was asked for, is a mistake
@@ -106,21 +109,16 @@ class ObjectStream(OpenFile):
     waits = True
 
     def __init__(self, stream: BinaryIO, flags: int, number: int) -> None:
-        super().__init__(flags, b"pipe:[%d]" % (_STREAM_INODE + number))
+        super().__init__(flags, number)
         self._stream = stream
-        self._number = number
-        self.queue = WaitQueue()
 
     def stored(self) -> dict[str, Any]:
         return super().stored() | {"_stream": None}
 
     def revived(self, process: Process) -> None:
-        own = process.kernel.streams[self._number]
+        own = process.kernel.streams[self.number]
         assert isinstance(own, ObjectStream)
         self._stream = own._stream
-
-    def stat(self) -> Stat:
-        return _pipe_stat(_STREAM_INODE + self._number)
 
     def read(self, process: Process, size: int) -> bytes:
         found = self._do(self._stream.read, size)
@@ -135,7 +133,7 @@ class ObjectStream(OpenFile):
 
     @property
     def _stream_name(self) -> str:
-        return _NAMES[self._number]
+        return _NAMES[self.number]
 
     def _do(self, method: Callable[[_S], _T], argument: _S) -> _T:
         try:

@@ -113,7 +113,6 @@ def _descriptors(process: Process) -> list[int]:
 
 
 def _descriptor(number: int, parent: Directory, name: bytes, meta: Stat) -> Node:
-    """A link to an open file."""
     return MagicLink(meta._replace(mode=stat.S_IFLNK | 0o700), partial(_opened, number))
 
 
@@ -126,7 +125,6 @@ def _opened(number: int, process: Process) -> tuple[Name | bytes, Node]:
 
 
 def _descriptor_details(number: int, parent: Directory, name: bytes, meta: Stat) -> Node:
-    """A file that tells about an open file."""
     return _Details(meta._replace(mode=stat.S_IFREG | 0o400), partial(own.fdinfo, fd=number))
 
 

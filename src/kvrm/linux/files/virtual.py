@@ -171,10 +171,7 @@ class Folder(Directory):
         return None if make is None else self._child(make, name)
 
     def names(self, process: Process) -> dict[bytes, Entry]:
-        found = {name: self._child(make, name).stat() for name, make in self.children.items()}
-        return {
-            name: Entry(status.ino, stat.S_IFMT(status.mode) >> 12) for name, status in sorted(found.items())
-        }
+        return {name: self._child(self.children[name], name).entry() for name in sorted(self.children)}
 
     def _child(self, make: Make, name: bytes) -> Node:
         own = self.stat()
@@ -205,13 +202,11 @@ class NumberedFolder(Folder):
         return self._child(lambda *where: self._make(int(name), *where), name)
 
     def names(self, process: Process) -> dict[bytes, Entry]:
-        numbers = {b"%d" % number: self.lookup(b"%d" % number) for number in sorted(self._numbers(process))}
-        statuses = {name: node.stat() for name, node in numbers.items() if node is not None}
-        return {name: Entry(status.ino, stat.S_IFMT(status.mode) >> 12) for name, status in statuses.items()}
+        nodes = {b"%d" % number: self.lookup(b"%d" % number) for number in sorted(self._numbers(process))}
+        return {name: node.entry() for name, node in nodes.items() if node is not None}
 
 
 def file(generate: Generate, mode: int = 0o444, store: Store | None = None) -> Make:
-    """A file."""
     return lambda parent, name, meta: Virtual(meta._replace(mode=stat.S_IFREG | mode), generate, store)
 
 
@@ -226,7 +221,6 @@ def words(make: Callable[[Process, int, int], bytes], mode: int) -> Make:
 
 
 def link(text: bytes) -> Make:
-    """A symbolic link."""
     return lambda parent, name, meta: Symlink(
         text, meta._replace(mode=stat.S_IFLNK | 0o777)._replace(size=len(text))
     )
@@ -238,14 +232,12 @@ def magic(find: Callable[[Process], tuple[Name | bytes, Node]]) -> Make:
 
 
 def folder(children: Mapping[bytes, Make], mode: int = 0o555) -> Make:
-    """A directory."""
     return lambda parent, name, meta: Folder(name, parent, folder_status(meta, mode), children)
 
 
 def numbered(
     numbers: Numbers, make: Callable[[int, Directory, bytes, Stat], Node], mode: int = 0o555
 ) -> Make:
-    """A directory of numbers."""
     return lambda parent, name, meta: NumberedFolder(name, parent, folder_status(meta, mode), numbers, make)
 
 
@@ -263,5 +255,4 @@ def tree(files: Mapping[str, Generate]) -> dict[bytes, Make]:
 
 
 def folder_status(meta: Stat, mode: int) -> Stat:
-    """The status of a directory."""
     return meta._replace(mode=stat.S_IFDIR | mode, nlink=2)

@@ -31,7 +31,6 @@ class WaitQueue:
         self.watchers: tuple[Watcher, ...] = ()
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self.watchers = tuple(copies.of(watcher) for watcher in self.watchers)
 
     def wake(self, events: int = 0) -> None:

@@ -34,7 +34,6 @@ class Watches:
         self._cookie = 0
 
     def relink(self, copies: FileCopies) -> None:
-        """This is a shallow copy for a snapshot: part it from the original."""
         self._instances = tuple(copies.of(instance) for instance in self._instances)
 
     def __bool__(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kvrm.linux.page_ranges import is_data, locked_bytes, size_of
-from kvrm.memory import PAGE, VA_BITS, Mark, Prot, Region
+from kvrm.memory import PAGE, VA_END, Mark, Prot, Region
 
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
@@ -78,7 +78,7 @@ def use(process: Process) -> Use:
         text=text,
         library=code - text,
         locked=locked_bytes(process),
-        tables=len({page // _PTE_SPAN for page in memory.private(0, 1 << VA_BITS)}) * PAGE,
+        tables=len({page // _PTE_SPAN for page in memory.private(0, VA_END)}) * PAGE,
     )
 
 
@@ -122,7 +122,7 @@ def smaps_rollup(process: Process) -> bytes:
 
 def pagemap(process: Process, offset: int, size: int) -> bytes:
     """Words of 64 bits for pages, at byte `offset` of all of them: whether a page is in memory, not where."""
-    first, count = offset // 8, min(size // 8, (1 << VA_BITS) // PAGE - offset // 8)
+    first, count = offset // 8, min(size // 8, VA_END // PAGE - offset // 8)
     if count <= 0:
         return b""
     words = bytearray(8 * count)

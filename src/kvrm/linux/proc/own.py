@@ -18,7 +18,6 @@ from kvrm.memory import PAGE, GuestFault
 if TYPE_CHECKING:
     from kvrm.linux.process import Process
 
-_U64: Final = (1 << 64) - 1
 _PF_RANDOMIZE: Final = 0x40_0000
 _SIGCHLD: Final = 17
 _LEAST_DESCRIPTORS: Final = 64

@@ -13,6 +13,9 @@ CHANGES = abi.O_CREAT | abi.O_TRUNC
 """Flags of open that change files."""
 INDIFFERENT = abi.O_LARGEFILE | abi.O_CLOEXEC | abi.O_NOCTTY
 """Flags that make no difference to what is opened."""
+CLOEXEC = 31
+STATUS_FLAGS = (1 << CLOEXEC) - 1
+"""Where what `Lane.descriptor` says has the flag of the descriptor, and those of its open file."""
 
 
 def open_file(lane: Lane, fd: int) -> int:
@@ -20,22 +23,18 @@ def open_file(lane: Lane, fd: int) -> int:
     return lane.word(Word.DESCRIPTOR + fd) & U32
 
 
-def kind_of(lane: Lane, fd: int) -> int:
-    """What that is: a `Stream`."""
-    opened = lane.word(Word.OPENED + open_file(lane, fd)) & U32
-    if opened:
-        return load(answer(lane, opened) + 8 * Answer.KIND)
-    return lane.fixed(KINDS + open_file(lane, fd))
+def kind_of(lane: Lane, file: int) -> int:
+    """What an open file is: a `Stream`."""
+    opened = lane.word(Word.OPENED + file) & U32
+    return load(answer(lane, opened) + 8 * Answer.KIND) if opened else lane.fixed(KINDS + file)
 
 
 def stream(lane: Lane, fd: int) -> int:
-    """The same of any descriptor; -EBADF if it is none, and those that are not known are for the CPU."""
-    if not below(fd, DESCRIPTORS):
-        return LEAVE if lane.fixed(Fixed.BEYOND) else -Errno.EBADF
-    kind = kind_of(lane, fd)
-    if kind == Stream.OTHER:
-        return LEAVE
-    return -Errno.EBADF if kind == Stream.NONE else kind
+    """What a descriptor refers to; below 0 what a call returns if that is none, or not known here."""
+    if (found := descriptor(lane, fd)) < 0:
+        return found
+    kind = kind_of(lane, found >> 32)
+    return kind if kind != Stream.OTHER else LEAVE
 
 
 def answer_of(lane: Lane, file: int) -> int:
@@ -47,86 +46,102 @@ def answer_of(lane: Lane, file: int) -> int:
     return 0 if load(found + 8 * Answer.RESULT) else found
 
 
-def openat(lane: Lane, directory: int, path: int, flags: int, mode: int) -> int:
-    """Open a file for reading, or fail to open one."""
-    if flags & CHANGES or flags & abi.O_ACCMODE == abi.O_ACCMODE or not lane.fixed(Fixed.MAY_OPEN):
+# -- operations of a lane whose descriptors are words ----------------------------------------------------
+def descriptor(lane: Lane, fd: int) -> int:
+    """As `Lane.descriptor`."""
+    if not below(fd, DESCRIPTORS):
+        return LEAVE if lane.fixed(Fixed.BEYOND) else -Errno.EBADF
+    file = open_file(lane, fd)
+    if kind_of(lane, file) == Stream.NONE:
+        return -Errno.EBADF
+    opened = lane.word(Word.OPENED + file)
+    flags = opened >> 32 & U32 if opened else lane.fixed(FLAGS + file)
+    return file << 32 | lane.word(Word.DESCRIPTOR + fd) >> 32 << CLOEXEC | flags
+
+
+def lowest(lane: Lane, least: int) -> int:
+    """As `Lane.lowest`."""
+    fd = least
+    while below(fd, DESCRIPTORS) and open_file(lane, fd):
+        fd += 1
+    if not below(fd, lane.fixed(Fixed.DESCRIPTOR_LIMIT)):
+        return -Errno.EMFILE
+    return fd if below(fd, DESCRIPTORS) else LEAVE
+
+
+def refer(lane: Lane, fd: int, file: int, cloexec: int) -> int:
+    """As `Lane.refer`."""
+    if not below(fd, DESCRIPTORS):
         return LEAVE
-    if (number := answer_to(lane, (flags & ~INDIFFERENT) << 32 | Ask.OPEN, directory, path)) < 0:
-        return number
-    used = 1
-    for fd in range(DESCRIPTORS):
-        used |= 1 << open_file(lane, fd)
-    file = 0
-    while used >> file & 1:
-        file += 1
-    fd = refer(lane, 0, file, flags & abi.O_CLOEXEC)
-    if fd >= 0:
-        kept = flags & ~(abi.O_NOCTTY | abi.O_EXCL | abi.O_CLOEXEC) | abi.O_LARGEFILE
-        lane.put(Word.OPENED + file, number | kept << 32)
-        lane.put(Word.OFFSET + file, 0)
-    return fd
-
-
-def refer(lane: Lane, least: int, file: int, cloexec: int) -> int:
-    """The lowest descriptor from `least` on that is free, which then refers to the open file."""
-    if not lane.fixed(Fixed.MAY_OPEN) or not below(least, DESCRIPTORS):
+    before = open_file(lane, fd)
+    if before != file and kind_of(lane, before) == Stream.OTHER:
         return LEAVE
-    for fd in range(least, DESCRIPTORS):
-        if open_file(lane, fd) == 0:
-            return set_descriptor(lane, fd, file, cloexec)
-    return LEAVE
-
-
-def set_descriptor(lane: Lane, fd: int, file: int, cloexec: int) -> int:
-    """Have a descriptor refer to an open file; the descriptor."""
     lane.put(Word.DESCRIPTOR + fd, file | (1 if cloexec else 0) << 32)
     return fd
 
 
+# -- the calls -------------------------------------------------------------------------------------------
+def openat(lane: Lane, directory: int, path: int, flags: int, mode: int) -> int:
+    """Open a file for reading, or fail to open one."""
+    fd = lowest(lane, 0)
+    if fd < 0 or flags & CHANGES or flags & abi.O_ACCMODE == abi.O_ACCMODE:
+        return LEAVE
+    if (number := answer_to(lane, (flags & ~INDIFFERENT) << 32 | Ask.OPEN, directory, path)) < 0:
+        return number
+    used = 1
+    for other in range(DESCRIPTORS):
+        used |= 1 << open_file(lane, other)
+    file = 0
+    while used >> file & 1:
+        file += 1
+    kept = flags & ~(abi.O_NOCTTY | abi.O_EXCL | abi.O_CLOEXEC) | abi.O_LARGEFILE
+    lane.put(Word.OPENED + file, number | kept << 32)
+    lane.put(Word.OFFSET + file, 0)
+    return refer(lane, fd, file, flags & abi.O_CLOEXEC)
+
+
 def dup(lane: Lane, fd: int) -> int:
     """Another descriptor of the same open file."""
-    kind = stream(lane, fd)
-    return kind if kind < 0 else refer(lane, 0, open_file(lane, fd), 0)
+    return copied(lane, lane.descriptor(fd), 0, 0)
+
+
+def copied(lane: Lane, found: int, least: int, cloexec: int) -> int:
+    """The lowest free descriptor from `least` on, which then refers to what a found one does."""
+    fd = lane.lowest(least) if found >= 0 else found
+    return fd if fd < 0 else lane.refer(fd, found >> 32, cloexec)
 
 
 def dup3(lane: Lane, old: int, new: int, flags: int) -> int:
     """Make a descriptor one of another's open file."""
     if flags & ~abi.O_CLOEXEC or old == new:
         return -Errno.EINVAL
-    if not lane.fixed(Fixed.MAY_OPEN) or not below(new, DESCRIPTORS):
-        return LEAVE
-    if (kind := stream(lane, old)) < 0:
-        return kind
-    if kind_of(lane, new) == Stream.OTHER:
-        return LEAVE
-    return set_descriptor(lane, new, open_file(lane, old), flags & abi.O_CLOEXEC)
+    if not below(new, lane.fixed(Fixed.DESCRIPTOR_LIMIT)):
+        return -Errno.EBADF
+    found = lane.descriptor(old)
+    return found if found < 0 else lane.refer(new, found >> 32, flags & abi.O_CLOEXEC)
 
 
 def close(lane: Lane, fd: int) -> int:
     """Close a descriptor."""
-    if (kind := stream(lane, fd)) < 0:
-        return kind
-    lane.put(Word.DESCRIPTOR + fd, 0)
-    return 0
+    found = lane.descriptor(fd)
+    return found if found < 0 else min(lane.refer(fd, 0, 0), 0)
 
 
 def fcntl(lane: Lane, fd: int, command: int, argument: int) -> int:
-    """Duplicate a descriptor; its flags, and the status flags as they are."""
-    if (kind := stream(lane, fd)) < 0:
-        return kind
-    file = open_file(lane, fd)
-    if answer_of(lane, file) == 0:
-        return LEAVE
+    """Descriptor and status flags, locks, seals, the room of a pipe."""
+    if (found := lane.descriptor(fd)) < 0:
+        return found
     if command == abi.F_GETFD:
-        return lane.word(Word.DESCRIPTOR + fd) >> 32
+        return found >> CLOEXEC & 1
     if command == abi.F_GETFL:
-        return lane.word(Word.OPENED + file) >> 32 & U32 if kind < Stream.INPUT else lane.fixed(FLAGS + file)
+        return found & STATUS_FLAGS
     if command == abi.F_SETFD:
-        set_descriptor(lane, fd, file, argument & abi.FD_CLOEXEC)
-        return 0
+        return min(lane.refer(fd, found >> 32, argument & abi.FD_CLOEXEC), 0)
     if command not in (abi.F_DUPFD, abi.F_DUPFD_CLOEXEC):
         return LEAVE
-    return refer(lane, argument, file, command == abi.F_DUPFD_CLOEXEC)
+    if not below(argument, lane.fixed(Fixed.DESCRIPTOR_LIMIT)):
+        return -Errno.EINVAL
+    return copied(lane, found, argument, command == abi.F_DUPFD_CLOEXEC)
 
 
 def ioctl(lane: Lane, fd: int, request: int, argument: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kvrm.linux.errno import Errno
 from kvrm.linux.resident.lane_view import U32, Lane
-from kvrm.linux.resident.layout import DONE, EXIT, LEAVE
+from kvrm.linux.resident.layout import DONE, LEAVE, NO_RESULT
 from kvrm.linux.resident.staged import text_of
 from kvrm.linux.syscall_table import TABLE, Syscall
 from kvrm.staging.host import apart
@@ -55,7 +55,7 @@ def resident(lane: Lane) -> int:
         result = STAGED[number](lane)
     elif number in TABLE:
         return LEAVE
-    if result <= EXIT:
+    if result <= NO_RESULT:
         return result
     lane.put_x(0, result)
     return DONE

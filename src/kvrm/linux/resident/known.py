@@ -3,7 +3,7 @@
 An answer is made of the files as lanes begin with them, and holds for all of them for as long as they run
 staged calls. Where it would depend on what a lane has done (`/proc/self/fd`), or where a path does not lead
 to a regular file of moderate size, the answer is that Python must do the call. So it is with all files while
-the process watches some (inotify), which is to be told of each that is opened, read or closed.
+the process `is_told` of what is done with them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from kvrm.linux.files.opening import check_flags, open_path
 from kvrm.linux.files.paths import resolve
 from kvrm.linux.files.regular import GuestFile
 from kvrm.linux.mapped import Mapped
-from kvrm.linux.page_ranges import page_up
 from kvrm.linux.process import Process
 from kvrm.linux.resident.layout import (
     ANSWER_WORDS,
@@ -42,7 +41,7 @@ from kvrm.linux.resident.layout import (
     Word,
 )
 from kvrm.machine.lanes_inputs import Words
-from kvrm.memory import Image, Mark, Prot
+from kvrm.memory import Image, Mark, Prot, page_up
 
 MOST = 64 << 20
 """Bytes that all contents together may have."""
@@ -114,6 +113,11 @@ def numbered(process: Process) -> dict[OpenFile, int]:
     return {file: number for number, file in enumerate(found, 1)}
 
 
+def is_told(process: Process) -> bool:
+    """Whether it watches files (inotify), or has locks, which any close of the file gives up."""
+    return bool(process.kernel.watches or process.locked)
+
+
 class KnownFiles:
     """The questions and answers of lanes that begin as the process that `start` returns."""
 
@@ -140,7 +144,7 @@ class KnownFiles:
                 continue
             number = numbers[file]
             words[Word.DESCRIPTOR + fd] = number | descriptor.cloexec << 32
-            if process.kernel.watches or not isinstance(file, GuestFile) or words[Word.OPENED + number]:
+            if is_told(process) or not isinstance(file, GuestFile) or words[Word.OPENED + number]:
                 continue
             known = _known(process, question, self._room)
             if known != FOR_THE_CPU:
@@ -163,6 +167,8 @@ class KnownFiles:
     def look_again(self) -> None:
         """Before lanes begin again: the host's files may have changed."""
         self._images.clear()
+        if not self._answers:
+            return
         answers = self._look(self._answers, MOST)
         if answers != self._answers:
             self._answers, self._contents = {}, []
@@ -171,12 +177,8 @@ class KnownFiles:
     def put_back(self, process: Process, before: dict[int, int], words: Words) -> None:
         """Give a process the descriptors that a lane has; the files that it began with are in it."""
         files = {number: file for file, number in numbered(process).items()}
-        referred, given_up = words[Word.DESCRIPTOR : Word.OPENED].tolist(), []
-        for fd, word in enumerate(referred):
-            descriptor = process.descriptors.pop(fd, None)
-            if descriptor is not None and word & _LOW != before[Word.DESCRIPTOR + fd] & _LOW:
-                process.unlock(descriptor.file)
-                given_up.append(descriptor.file)
+        referred = words[Word.DESCRIPTOR : Word.OPENED].tolist()
+        begun = [process.descriptors.pop(fd) for fd in range(DESCRIPTORS) if fd in process.descriptors]
         for number in {word & _LOW for word in referred} - {0}:
             word = int(words[Word.OPENED + number])
             if word != before[Word.OPENED + number]:
@@ -186,8 +188,8 @@ class KnownFiles:
         for fd, word in enumerate(referred):
             if word:
                 process.descriptors[fd] = Descriptor(files[word & _LOW], bool(word >> 32))
-        for file in given_up:
-            process.let_go(file)
+        for descriptor in begun:
+            process.let_go(descriptor.file)
 
     def map_again(self, process: Process, area: list[int], prot: Prot, marks: Mark) -> None:
         """Map an area of a file as a lane has it (words of an `Area`).
@@ -251,7 +253,7 @@ def _known(process: Process, question: Question, room: int) -> Known:
         match ask:
             case Ask.INHERITED:
                 return _content(process, process.file(int(name)), room)
-            case Ask.OPEN if process.kernel.watches:
+            case Ask.OPEN if is_told(process):
                 return FOR_THE_CPU
             case Ask.OPEN:
                 check_flags(flags)

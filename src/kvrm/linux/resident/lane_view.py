@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from kvrm.linux.resident.layout import LEAVE, SOME_FIXED
-from kvrm.memory import PAGE, VA_BITS
+from kvrm.memory import PAGE, VA_END, page_up
 from kvrm.staging.host import below
 
-VA_END = 1 << VA_BITS
 LARGEST = 1 << 26
 """Bytes of the largest range of addresses that a call changes here."""
 U32 = 0xFFFFFFFF
@@ -52,6 +51,15 @@ class Lane(Protocol):
     def part(self, base: int, size: int, at: int) -> int:
         """The address of byte `at` of the lane's part of buffers of `size` bytes that begin at `base`."""
 
+    def descriptor(self, fd: int) -> int:
+        """Its open file's number << 32, FD_CLOEXEC << 31, status flags; below 0 what a call returns."""
+
+    def lowest(self, least: int) -> int:
+        """The lowest descriptor from `least` on that is free; below 0 what a call returns."""
+
+    def refer(self, fd: int, file: int, cloexec: int) -> int:
+        """Have a descriptor refer to an open file, 0 for none, and to no other: the descriptor, or LEAVE."""
+
     def get_action(self, signal: int, to: int) -> int:
         """Copy what happens on a signal, 1 to 64, to an address (`struct sigaction`)."""
 
@@ -80,11 +88,6 @@ class Lane(Protocol):
 def is_user(address: int, size: int) -> int:
     """Whether a range lies within the addresses that can be mapped, and has no tag."""
     return below(address, VA_END) and below(size, VA_END) and address + size <= VA_END
-
-
-def page_up(address: int) -> int:
-    """The address, or that of the next page if it is inside one."""
-    return (address + PAGE - 1) & -PAGE
 
 
 def examine(lane: Lane, start: int, end: int) -> int:

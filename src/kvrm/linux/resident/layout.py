@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-LEAVE, ASKED, EXIT = (i - (1 << 63) for i in range(3))
-"""Instead of a call's result: Python must do it; it is to be done again when the host has answered; there is
-none, for the lane has ended."""
+from kvrm.lane.stops import Reason
+
+NO_RESULT = max(Reason) - (1 << 63)
+"""A call gives a result, or the `Reason` why there is none less 2^63, which is this at most."""
+LEAVE, ASKED, EXIT = (reason - (1 << 63) for reason in (Reason.SVC, Reason.NO_ANSWER, Reason.EXIT))
+"""Python must do the call; it is to be done again when the host has answered; the lane has ended."""
 DONE = 0
 """What `resident` returns if it has put the result into x0; else one of those."""
 DESCRIPTORS = 16
@@ -89,7 +92,7 @@ class Fixed(IntEnum):
     ASKED = auto()  # address of the questions that the host is to answer
     BEYOND = auto()  # whether there are descriptors from DESCRIPTORS on
     LIMITED = auto()  # whether the CPU must look at what is mapped: limits, locks, shared files, segments
-    MAY_OPEN = auto()  # whether descriptors cannot run out before DESCRIPTORS are open
+    DESCRIPTOR_LIMIT = auto()  # RLIMIT_NOFILE
 
 
 KINDS = max(Fixed) + 1

@@ -8,7 +8,7 @@ from kvrm.linux.loader import MMAP_TOP
 from kvrm.linux.resident.areas import become, have_room, join, mark, protect, replace
 from kvrm.linux.resident.descriptors import answer_of, open_file, stream
 from kvrm.linux.resident.files import bytes_left, content_at
-from kvrm.linux.resident.lane_view import LARGEST, U32, VA_END, Lane, examine, page_up
+from kvrm.linux.resident.lane_view import LARGEST, U32, Lane, examine
 from kvrm.linux.resident.layout import (
     ADVICE,
     ADVICES,
@@ -30,7 +30,7 @@ from kvrm.linux.resident.layout import (
     What,
     Word,
 )
-from kvrm.memory import PAGE, Mark, Prot
+from kvrm.memory import PAGE, VA_END, Mark, Prot, page_up
 from kvrm.staging.host import below, store
 
 UNUSUAL = abi.MAP_FIXED | abi.MAP_GROWSDOWN | abi.MAP_LOCKED | abi.MAP_HUGETLB

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kvrm.linux import abi, layout
 from kvrm.linux.delivery import block, set_action
 from kvrm.linux.errno import Errno
+from kvrm.linux.files.open_file import Descriptor
 from kvrm.linux.layout import SIGACTION, U64
 from kvrm.linux.outcome import Exited, Finish
 from kvrm.linux.proc.system import DOMAINNAME, HOSTNAME, RELEASE, VERSION
@@ -72,6 +73,7 @@ FIXED: Final[dict[int, Callable[[Process], int]]] = {
     Fixed.HEAP_START: attrgetter("heap_start"),
     Fixed.CWD_BYTES: _directory_bytes,
     Fixed.PENDING: _pending,
+    Fixed.DESCRIPTOR_LIMIT: lambda process: process.limit(abi.RLIMIT_NOFILE)[0],
 }
 """What words that are the same for all lanes are of the process."""
 _NOW: Final[dict[int, Callable[[Process], int]]] = {**FIXED, Fixed.PENDING: lambda _: 0}
@@ -132,6 +134,22 @@ class ProcessLane:
         data = ARRAYS[word](self._process)
         self._kept = create_string_buffer(data, len(data))
         return addressof(self._kept)
+
+    def descriptor(self, fd: int) -> int:
+        found = self._process.descriptors.get(fd)
+        # an open file has the number of a descriptor that refers to it, plus 1
+        return -Errno.EBADF if found is None else fd + 1 << 32 | found.cloexec << 31 | found.file.flags
+
+    def lowest(self, least: int) -> int:
+        return self._process.free_descriptor(least)
+
+    def refer(self, fd: int, file: int, cloexec: int) -> int:
+        descriptors = self._process.descriptors
+        if fd in descriptors and fd != file - 1:
+            self._process.close(fd)
+        if file:
+            descriptors[fd] = Descriptor(descriptors[file - 1].file, bool(cloexec))
+        return fd
 
     def get_action(self, signal: int, to: int) -> int:
         HOST[to : to + SIGACTION.size] = self._process.signals.action(signal).packed()

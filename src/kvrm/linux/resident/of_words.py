@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvrm.linux.resident.descriptors import descriptor, lowest, refer
 from kvrm.linux.resident.lane_view import Lane
 from kvrm.linux.resident.layout import ACTION_BYTES, ACTION_WORDS, ACTIONS, ACTIONS_BYTES, Fixed, Word
 from kvrm.staging.host import load, store
@@ -34,4 +35,4 @@ def copy_action(source: int, to: int) -> int:
     return to
 
 
-OPERATIONS: Operations = standing_for(Lane, get_action, set_action)
+OPERATIONS: Operations = standing_for(Lane, descriptor, lowest, refer, get_action, set_action)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from importlib import import_module
 
-MODULES = ("calls", "mappings", "files", "descriptors")
+MODULES = ("calls", "descriptors", "mappings", "files")
 """Of this package, in the order in which programs need them: what has a call's name is that call."""
 
 

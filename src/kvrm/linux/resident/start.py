@@ -59,7 +59,7 @@ from kvrm.linux.snapshot import Snapshot
 from kvrm.machine.lanes_inputs import Words
 from kvrm.memory import Mark, Memory
 
-MOST_AREAS = 36
+MOST_AREAS = 28
 """Areas that a lane has room for."""
 ROOM = 1 << 30
 """A hole of that many bytes is what mappings grow into."""
@@ -201,12 +201,10 @@ def _block(process: Process, snapshot: Snapshot) -> npt.NDArray[np.uint64]:
         marks, unmarks = NOTED[advice]
         block[ADVICE + advice] = marks | unmarks << 32
     put(RANDOM, _random_words(snapshot))
-    room = process.limit(abi.RLIMIT_NOFILE)[0] - len(process.descriptors)
-    block[Fixed.MAY_OPEN] = room >= DESCRIPTORS
     block[Fixed.BEYOND] = any(fd >= DESCRIPTORS for fd in process.descriptors)
     block[KINDS : KINDS + OPEN_FILES] = Stream.NONE
     for file, number in numbered(process).items():
-        kind = _kind(file)
+        kind = Stream.OTHER if process.locked else _kind(file)
         block[KINDS + number], block[FLAGS + number] = kind, file.flags
         if kind is not Stream.OTHER:
             put(STATS + (kind - Stream.INPUT) * STAT_BYTES // 8, layout.stat(file.stat()))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from kvrm.array_files import read_array
 from kvrm.errors import INSTALL_NETWORKS, UsageError
 
 Floats = npt.NDArray[np.float32]
+T = TypeVar("T", bound=np.generic)
 SHIPPED = Path(__file__).parent
 
 
@@ -41,11 +43,16 @@ def hash_of(flat: npt.NDArray[np.generic]) -> str:
     return hashlib.sha256(flat.astype(flat.dtype.newbyteorder("<")).tobytes()).hexdigest()
 
 
-def parts_of(flat: Floats, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:
-    """Arrays of these shapes, by name: views of a flat array that has them one after the other."""
-    parts, at = {}, 0
-    for name, shape in shapes.items():
+def views_of(flat: npt.NDArray[T], shapes: Iterable[tuple[int, ...]]) -> list[npt.NDArray[T]]:
+    """Arrays of these shapes: views of a flat array that has them one after the other."""
+    parts, at = [], 0
+    for shape in shapes:
         size = math.prod(shape)
-        parts[name] = flat[at : at + size].reshape(shape)
+        parts.append(flat[at : at + size].reshape(shape))
         at += size
     return parts
+
+
+def parts_of(flat: Floats, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:
+    """The same by name."""
+    return dict(zip(shapes, views_of(flat, shapes.values()), strict=True))
