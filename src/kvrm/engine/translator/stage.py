@@ -97,7 +97,7 @@ class RegionStage(RegionValues):
 
     def _require_aligned_sp(self) -> None:
         """SP does not change in the region: one look at it, instead of some inside of loops."""
-        self._require_zero(self.e.and_(self.registers.at_entry(layout.SP), _c(15)))
+        self._require_zero(self.e.and_(self.registers.at_entry(layout.SP), i64(15)))
 
     def _require_zero(self, value: ir.Value) -> None:
         """With any other value the interpreter goes on."""
