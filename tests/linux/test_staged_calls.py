@@ -64,7 +64,7 @@ from space_methods import as_space
 SCRATCH = 0x5000_0000
 """Four pages that the guest can write, and one that it can only read."""
 CALLS = [row for row in TABLE.values() if row.resident and not row.name.startswith("exit")]
-METHODS = [name for name, method in vars(Lane).items() if method in OPERATIONS]
+METHODS = [name for name, method in vars(Lane).items() if callable(method) and method in OPERATIONS]
 INPUT = bytes(range(256)) * 20
 SpaceTable = as_space(Table, OPERATIONS)
 

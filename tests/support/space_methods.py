@@ -10,5 +10,6 @@ from kvrm.staging.operations import Operations
 
 def as_space(owner: type, operations: Operations) -> Any:
     """A class whose objects are spaces by these operations, in Python as in native code."""
-    methods = {name: operations[method] for name, method in vars(Space).items() if method in operations}
+    members = {name: member for name, member in vars(Space).items() if callable(member)}
+    methods = {name: operations[member] for name, member in members.items() if member in operations}
     return type(owner.__name__, (owner,), methods)
