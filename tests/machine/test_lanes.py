@@ -83,7 +83,9 @@ class TestEachLaneIsOneMachine:
         expected = lanes_of(machine(), what, number).run(300)
         monkeypatch.setattr("kvrm.backend.cpu.worker.SLICE", size)
         for engine in ("tiered", "interpreter"):
-            assert same(lanes_of(machine(engine), what, number, 2).run(300), expected)
+            lanes = lanes_of(machine(engine), what, number, 2)
+            assert same(lanes.run(300), expected)
+            assert lanes.poll().retired == expected.retired.sum()
 
     def test_in_any_order(self) -> None:
         what, number = mixture(500)

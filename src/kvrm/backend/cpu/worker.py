@@ -210,14 +210,15 @@ class Worker:
         """Do what the engine must for the present lane, which then goes on; False if that takes Python."""
         table, engine, start = self._table, self._engine, self._job.snapshot.retired
         self._reported = start + table[Field.REPORTED]
-        if self.tick(engine.retired) or engine.resume(start + self._budget) is not None:
+        cancelled = self.tick(engine.retired)
+        table[Field.REPORTED] = self._reported - start
+        if cancelled or engine.resume(start + self._budget) is not None:
             return False
         table[Field.PHASE] = Phase.RUN
         before = engine.retired
         if table[Field.LEFT] and engine.follow(table[Field.LEFT]):
             table[Field.LEFT] -= engine.retired - before
             table[Field.PHASE] = Phase.LEFT
-        table[Field.REPORTED] = self._reported - start
         self._state.set(layout.PC, self._state.pc)
         self._state.set(layout.IP, 0)
         return True
@@ -230,7 +231,7 @@ class Worker:
         """Run a lane to its end that native code has begun."""
         assert self._space is not None
         table, memory, start = self._table, self._memory, self._job.snapshot.retired
-        self._reported = max(self._reported, start + table[Field.REPORTED])
+        self._reported = start + table[Field.REPORTED]
         pages = self._space.owned()
         self._loop.reset(table.address)
         if self._process is not None:
