@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import geometric_mean, median
 from typing import Any
 
@@ -147,17 +148,26 @@ def campaign() -> Iterator[str]:
     yield from result.source
 
 
-def lanes() -> Iterator[str]:
-    """Ordinary programs in lanes of all cores and of one, beside QEMU."""
-    result = newest("lanes", threads=16)
-    threads, one, qemu = f"{result['threads']} threads", "1 thread", "qemu"
+def lanes(cores: int) -> Iterator[str]:
+    """Ordinary programs in lanes of that many cores and of one, beside QEMU."""
+    result = newest("lanes", threads=cores)
+    threads, one, qemu = f"{cores} threads", "1 thread", "qemu"
     rows = {name: found["peers"] for name, found in result["programs"].items()}
     yield from table(
-        ["runs a second", "KVRM", "QEMU", "over QEMU", "M instructions a CPU second", "of one thread"],
+        [
+            "runs a second",
+            "KVRM",
+            "over 1 thread",
+            "QEMU",
+            "over QEMU",
+            "M instructions a CPU second",
+            "of 1 thread",
+        ],
         [
             [
                 name,
                 number(peers[threads]["runs_per_second"]),
+                f"{peers[threads]['over'][one]:.2f}",
                 number(peers[qemu]["runs_per_second"]),
                 f"{peers[threads]['over'][qemu]:.1f}",
                 *(number(peers[way]["instructions_per_cpu_second"] / M) for way in (threads, one)),
@@ -362,7 +372,8 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "real": real,
     "start": start,
     "campaign": campaign,
-    "lanes": lanes,
+    "lanes-2": partial(lanes, 2),
+    "lanes-16": partial(lanes, 16),
     "gpu": gpu,
     "gpu-campaign": gpu_campaign,
     "functions": functions,
