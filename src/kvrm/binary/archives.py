@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kvrm.binary.sections import EXECUTABLE, function_symbols, sections_of
+from kvrm.binary.symbols import function_symbols
+from kvrm.elf_sections import EXECUTABLE, sections_of
 from kvrm.errors import UsageError
 from kvrm.isa.execution import Words
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from kvrm.binary.frames import spans
-from kvrm.binary.sections import Section, function_symbols, sections_of
+from kvrm.binary.symbols import function_symbols
+from kvrm.elf_sections import Section, sections_of
 from kvrm.errors import ProgramError
 from kvrm.isa.execution import Words
 from kvrm.linux import elf

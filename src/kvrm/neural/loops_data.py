@@ -18,7 +18,7 @@ import numpy as np
 
 from kvrm.array_files import read_fields, save_fields
 from kvrm.binary.archives import objects_in
-from kvrm.binary.sections import EXECUTABLE, PROGBITS, sections_of
+from kvrm.elf_sections import EXECUTABLE, PROGBITS, sections_of
 from kvrm.errors import UsageError
 from kvrm.loops.find import loops_in
 from kvrm.loops.iteration import MOST_WORDS

@@ -8,56 +8,40 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from struct import Struct, pack_into, unpack_from
-from typing import Final, NamedTuple
+from struct import Struct, pack_into
+from typing import Final
 
+from kvrm.elf_sections import ALLOCATED, NOBITS, RELA, SYMTAB, WRITABLE, Section, sections_of
 from kvrm.errors import KvrmError
 from kvrm.memory.pages import PAGE, anonymous, host_address
 
-SECTION: Final = Struct("<IIQQQQIIQQ")
 SYMBOL: Final = Struct("<IBBHQQ")
 RELOCATION: Final = Struct("<QIIq")
-SYMTAB, RELA, NOBITS, UNWIND = 2, 4, 8, 0x70000001
-WRITE, ALLOC = 1, 2
+UNWIND = 0x70000001
+"""A kind of section of x86-64."""
 UNDEFINED, GLOBAL = 0, 1
 ABSOLUTE, RELATIVE, BY_ENTRY = 1, (2, 4), (9, 41, 42)
 """R_X86_64_64; PC32 and PLT32; GOTPCREL and its variants, which want a word that has the symbol's address."""
-
-
-class Section(NamedTuple):
-    """A row of the table of sections."""
-
-    name: int
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-    row: int
 
 
 class Linked:
     """The code of one object, which can run as long as this lives."""
 
     def __init__(self, code: bytes) -> None:
-        start, count = unpack_from("<Q", code, 40)[0], unpack_from("<H", code, 60)[0]
-        sections = [Section(*SECTION.unpack_from(code, start + i * SECTION.size)) for i in range(count)]
+        sections = sections_of(code)
         places, fixed, end = _places(sections)
         symbols, self._named = _symbols(code, sections, places)
         relocations = [
             (places[section.info] + offset, kind, symbols[symbol], addend)
             for section in sections
-            if section.type == RELA and section.info in places
-            for offset, kind, symbol, addend in RELOCATION.iter_unpack(_content(code, section))
+            if section.kind == RELA and section.info in places
+            for offset, kind, symbol, addend in RELOCATION.iter_unpack(section.content(code))
         ]
         self._memory = anonymous(end + 8 * sum(kind in BY_ENTRY for _, kind, _, _ in relocations))
         self._base = host_address(self._memory)
         for i, place in places.items():
-            if sections[i].type != NOBITS:
-                self._memory[place : place + sections[i].size] = _content(code, sections[i])
+            if sections[i].kind != NOBITS:
+                self._memory[place : place + sections[i].size] = sections[i].content(code)
         for at, kind, value, addend in relocations:
             if kind == ABSOLUTE:
                 pack_into("<Q", self._memory, at, self._base + value + addend)
@@ -79,10 +63,10 @@ class Linked:
 def _places(sections: list[Section]) -> tuple[dict[int, int], int, int]:
     """Offsets in memory of the sections that code needs; the end of those that are only read, and of all."""
     places, fixed, end = {}, 0, 0
-    for written in (0, WRITE):
+    for written in (0, WRITABLE):
         fixed, end = end, -(-end // PAGE) * PAGE
         for i, section in enumerate(sections):
-            if section.flags & ALLOC and section.flags & WRITE == written and section.type != UNWIND:
+            if section.flags & ALLOCATED and section.flags & WRITABLE == written and section.kind != UNWIND:
                 places[i] = -(-end // section.alignment) * section.alignment
                 end = places[i] + section.size
     return places, fixed, -(-end // 8) * 8
@@ -92,10 +76,10 @@ def _symbols(
     code: bytes, sections: list[Section], places: dict[int, int]
 ) -> tuple[dict[int, int], dict[str, int]]:
     """Offsets in memory of the symbols of those sections by number, and of the global ones by name."""
-    table = next(section for section in sections if section.type == SYMTAB)
-    names = _content(code, sections[table.link])
+    table = next(section for section in sections if section.kind == SYMTAB)
+    names = sections[table.link].content(code)
     numbered, named = {}, {}
-    for i, (name, info, _, section, value, _) in enumerate(SYMBOL.iter_unpack(_content(code, table))):
+    for i, (name, info, _, section, value, _) in enumerate(SYMBOL.iter_unpack(table.content(code))):
         text = names[name : names.index(0, name)].decode()
         if section in places:
             numbered[i] = places[section] + value
@@ -104,10 +88,6 @@ def _symbols(
         elif section == UNDEFINED and i:
             raise LookupError(f"an object refers to {text}, which is outside")
     return numbered, named
-
-
-def _content(code: bytes, section: Section) -> bytes:
-    return code[section.offset : section.offset + section.size]
 
 
 def _make_executable(address: int, size: int) -> None:
